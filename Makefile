@@ -1,0 +1,48 @@
+# make demo: set up and draw the main figure.   make test: lint, types, tests.   Needs only Python 3.11+, make and git.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo test test-slow lint format types unit bench lock clean
+
+demo: $(READY)
+	$(BIN)/firststep demo --out demo
+
+test: lint types unit
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(READY)
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/python -m pytest
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow -v
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run_all.py
+
+# The lock file is made by uv, which only whoever changes the dependencies needs.
+lock:
+	uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes --no-header --no-annotate pyproject.toml -o requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "firststep needs Python 3.11 or newer; none was found (set PYTHON=...)"; exit 1; }
+	@echo "setting up .venv with $$($(PYTHON) --version) (once, a minute or two)"
+	@$(PYTHON) -m venv .venv || { echo "python -m venv failed: on Debian and Ubuntu install the python3-venv package"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+clean:
+	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,43 @@
+"""firststep: what one gradient step does to a two-layer network, at finite size and, soon, in theory.
+
+This is the only public door. Importing it loads neither matplotlib nor JAX.
+"""
+
+from firststep.activations import Activation, activation
+from firststep.errors import (
+    BackendUnavailable,
+    FirststepError,
+    InvalidParameter,
+    NotConverged,
+    NotEnoughMemory,
+    WorkerFailed,
+)
+from firststep.problem import Problem
+from firststep.readouts import ReadoutLaw, readout_law
+from firststep.results import Baselines, Estimate, Simulation
+from firststep.simulation.run import Interrupted, baselines, simulate
+from firststep.simulation.workers import Workers
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Activation",
+    "BackendUnavailable",
+    "Baselines",
+    "Estimate",
+    "FirststepError",
+    "Interrupted",
+    "InvalidParameter",
+    "NotConverged",
+    "NotEnoughMemory",
+    "Problem",
+    "ReadoutLaw",
+    "Simulation",
+    "WorkerFailed",
+    "Workers",
+    "__version__",
+    "activation",
+    "baselines",
+    "readout_law",
+    "simulate",
+]

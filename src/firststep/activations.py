@@ -1,0 +1,228 @@
+"""Activations: a function of z with its kinks, its derivative and its Gaussian moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firststep import expressions
+from firststep.errors import InvalidParameter
+from firststep.expressions import ACTIVATIONS, Expression
+from firststep.numerics.quadrature import Expectation, NotIntegrable, gaussian_expectation
+
+Array = NDArray[np.float64]
+ALLOWED = "a named activation, an expression in z such as tanh(2*z) + 0.5*(z**2-1), or a function of one array"
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Gaussian moments of an activation s, z ~ N(0, 1); ``error`` bounds the numerical error of each."""
+
+    mean: float  # c0 = E s
+    linear: float  # c1 = E z s
+    quadratic: float  # c2 = E (z^2 - 1) s
+    second_moment: float  # m2 = E s^2
+    nonlinear_variance: float  # m2 - c0^2 - c1^2, computed as E (s - c0 - c1 z)^2
+    error: float
+
+
+@dataclass(frozen=True)
+class SlopeMoments:
+    """Gaussian moments of s' almost everywhere, which is what a gradient sees; ``error`` bounds the numerical error of each.
+
+    For a continuous s, mean = c1 and linear = c2 of ``Moments``; for a jump such as sign they differ.
+    """
+
+    mean: float  # E s'
+    linear: float  # E z s'
+    variance: float  # tau = Var s'
+    error: float
+
+
+class Activation:
+    """An activation function. Build it with ``activation(...)`` from a name, an expression or a callable.
+
+    Equal texts give equal activations; ``str`` is a text that builds the same activation again.
+    """
+
+    def __init__(self, expression: Expression) -> None:
+        self.expression = expression
+        self.slope = expressions.differentiate(expression)
+
+    def evaluate(self, z: Any, xp: Any = np, special: Any = None) -> Any:
+        """s(z) in the array library ``xp``."""
+        return expressions.evaluate([self.expression], z, xp, special)[0]
+
+    def evaluate_derivative(self, z: Any, xp: Any = np, special: Any = None) -> Any:
+        return expressions.evaluate([self.slope], z, xp, special)[0]
+
+    def evaluate_both(self, z: Any, xp: Any = np, special: Any = None) -> tuple[Any, Any]:
+        """s(z) and s'(z), sharing what they have in common."""
+        value, slope = expressions.evaluate([self.expression, self.slope], z, xp, special)
+        return value, slope
+
+    def __call__(self, z: Any) -> Any:
+        array = np.asarray(z, dtype=float)
+        return self.evaluate(np.atleast_1d(array)).reshape(array.shape)[()]
+
+    def derivative(self, z: Any) -> Any:
+        """s'(z), almost everywhere."""
+        array = np.asarray(z, dtype=float)
+        return self.evaluate_derivative(np.atleast_1d(array)).reshape(array.shape)[()]
+
+    @cached_property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where s or s' may jump."""
+        return expressions.kinks(self.expression)
+
+    def _expectation(self, what: str, integrands: Callable[[Array], Array]) -> Expectation:
+        try:
+            return gaussian_expectation(integrands, self.kinks)
+        except NotIntegrable as error:
+            allowed = f"an activation {what} square integrable under N(0, 1)"
+            raise InvalidParameter("activation", allowed, str(self), str(error)) from None
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Moments of s by adaptive quadrature split at the kinks."""
+
+        def powers(z: Array) -> Array:
+            value = self.evaluate(z)
+            return np.stack([value, z * value, (z * z - 1) * value, value**2])
+
+        first = self._expectation("that is", powers)
+        c0, c1, c2, m2 = (float(v) for v in first.value)
+        second = self._expectation("that is", lambda z: (self.evaluate(z) - c0 - c1 * z) ** 2)
+        return Moments(c0, c1, c2, m2, float(second.value[0]), float(max(first.error.max(), second.error[0])))
+
+    @cached_property
+    def slope_moments(self) -> SlopeMoments:
+        """Moments of s' by adaptive quadrature split at the kinks."""
+
+        def powers(z: Array) -> Array:
+            slope = self.evaluate_derivative(z)
+            return np.stack([slope, z * slope])
+
+        first = self._expectation("whose derivative is", powers)
+        mean, linear = (float(v) for v in first.value)
+        second = self._expectation("whose derivative is", lambda z: (self.evaluate_derivative(z) - mean) ** 2)
+        return SlopeMoments(mean, linear, float(second.value[0]), float(max(first.error.max(), second.error[0])))
+
+    def hermite_coefficients(self, degree: int) -> Array:
+        """E[s(z) He_k(z)] for k = 0 .. degree, probabilists' Hermite polynomials, unnormalised."""
+
+        def integrands(z: Array) -> Array:
+            polynomials = [np.ones_like(z), z]
+            for k in range(1, degree):
+                polynomials.append(z * polynomials[-1] - k * polynomials[-2])
+            products: Array = np.stack(polynomials[: degree + 1]) * self.evaluate(z)
+            return products
+
+        return gaussian_expectation(integrands, self.kinks).value
+
+    def __str__(self) -> str:
+        return expressions.name_of(self.expression)
+
+    def __repr__(self) -> str:
+        return f"Activation({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Activation) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return activation, (str(self),)
+
+
+class JaxActivation(Activation):
+    """An activation given as a JAX function; its derivative comes from ``jax.grad``.
+
+    It works on both backends, but has no text: a problem that uses one cannot be written to a file, and its kinks must be given.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], kinks: Sequence[float] = ()) -> None:
+        import jax
+
+        self._function = function
+        self._kinks = tuple(sorted(float(kink) for kink in kinks))
+        self._gradient = jax.vmap(jax.grad(lambda x: function(x).sum()))
+        self._value_on_host = jax.jit(function)
+        self._slope_on_host = jax.jit(self._slope)
+
+    def _slope(self, z: Any) -> Any:
+        return self._gradient(z.ravel()).reshape(z.shape)
+
+    def _on_host(self, function: Callable[[Any], Any], z: Any) -> Any:
+        import jax
+
+        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+            return np.array(function(z), dtype=z.dtype)
+
+    def evaluate(self, z: Any, xp: Any = np, special: Any = None) -> Any:
+        return self._on_host(self._value_on_host, z) if xp is np else self._function(z)
+
+    def evaluate_derivative(self, z: Any, xp: Any = np, special: Any = None) -> Any:
+        return self._on_host(self._slope_on_host, z) if xp is np else self._slope(z)
+
+    def evaluate_both(self, z: Any, xp: Any = np, special: Any = None) -> tuple[Any, Any]:
+        return self.evaluate(z, xp), self.evaluate_derivative(z, xp)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return self._kinks
+
+    def __str__(self) -> str:
+        return f"<function {getattr(self._function, '__qualname__', repr(self._function))}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JaxActivation) and self._function is other._function and self._kinks == other._kinks
+
+    def __hash__(self) -> int:
+        return hash((self._function, self._kinks))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JaxActivation, (self._function, self._kinks)
+
+
+def activation(source: Any, parameter: str = "activation", kinks: Sequence[float] = ()) -> Activation:
+    """The activation meant by ``source``: a name, an expression in z, a NumPy or JAX function, or an Activation.
+
+    A function written with NumPy (``lambda z: np.tanh(2*z)``) is traced into an expression, so its derivative, its kinks and its
+    text are known. One written with ``jax.numpy`` is differentiated by JAX; give its ``kinks`` if it has any.
+    """
+    if isinstance(source, Activation):
+        return source
+    if isinstance(source, str):
+        return Activation(expressions.parse(source, parameter))
+    if not callable(source):
+        raise InvalidParameter(parameter, ALLOWED, source)
+    traced = expressions.trace(source)
+    if traced is not None:
+        return Activation(traced)
+    return _from_jax_function(source, parameter, kinks)
+
+
+def _from_jax_function(function: Callable[[Any], Any], parameter: str, kinks: Sequence[float]) -> JaxActivation:
+    hint = "use + - * / ** and NumPy functions such as np.tanh, np.maximum, scipy.special.erf, or jax.numpy functions"
+    name = getattr(function, "__qualname__", repr(function))
+    try:
+        made = JaxActivation(function, kinks)
+        probe = np.linspace(-2.0, 2.0, 5)
+        value, slope = made.evaluate_both(probe)
+    except Exception:  # foreign code may fail in any way; the message says what would work
+        raise InvalidParameter(parameter, ALLOWED, name, f"it could not be traced; {hint}") from None
+    if value.shape != probe.shape or not (np.all(np.isfinite(value)) and np.all(np.isfinite(slope))):
+        raise InvalidParameter(parameter, ALLOWED, name, "it must return one finite number for every entry of its array")
+    return made
+
+
+def names() -> tuple[str, ...]:
+    """The named activations."""
+    return tuple(ACTIVATIONS)

@@ -1,0 +1,242 @@
+"""The command line: parse, call the library, print. No mathematics."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+
+import firststep
+from firststep.errors import FirststepError, InvalidParameter
+from firststep.problem import Problem, read_toml, whole
+from firststep.simulation.design import BASELINES, MODEL_MEANINGS, MODELS
+from firststep.simulation.run import Interrupted
+
+Text = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
+
+
+def _problem_flags() -> type:
+    """A dataclass with one text flag per field of Problem: values are parsed and checked by Problem alone."""
+
+    def flag(text: str | None, several: bool = False, **options: Any) -> Parameter:
+        return Parameter(
+            help=text, group="Problem", allow_leading_hyphen=not several, consume_multiple=several, negative=(), **options
+        )  # fmt: skip
+
+    fields: list[Any] = []
+    for name, field in Problem.model_fields.items():
+        several = name == "ridge"
+        default = f" [default: {field.default}]" if not field.is_required() and field.default_factory is None else ""
+        kind = list[str] if several else str
+        fields.append((name, Annotated[kind | None, flag(f"{field.description}{default}", several)], None))
+    convention = "ba: (1/n)|y - Phi a|^2 + (ridge/N)|a|^2; cui: sum |y - Phi a|^2 + ridge |a|^2 [default: ba]"
+    fields.append(("ridge_convention", Annotated[str | None, flag(convention)], None))
+    file = "TOML file with some of these fields; flags override it"
+    fields.append(("problem_file", Annotated[Path | None, flag(file, name="--problem")], None))
+    made = dataclasses.make_dataclass("ProblemFlags", fields, namespace={"__module__": __name__}, frozen=True, kw_only=True)
+    return Parameter(name="*")(made)
+
+
+ProblemFlags = _problem_flags()
+
+
+@Parameter(name="*", group="Run")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFlags:
+    """How to run: shared by simulate and baselines."""
+
+    replicates: Annotated[str, Parameter(help="independent experiments", allow_leading_hyphen=True)] = "10"
+    seed: Annotated[str, Parameter(help="seed of all random numbers", allow_leading_hyphen=True)] = "0"
+    backend: Annotated[str, Parameter(help="numpy, or jax (GPU if there is one)")] = "numpy"
+    device: Annotated[str, Parameter(help="auto, cpu or gpu, for the jax backend")] = "auto"
+    dtype: Annotated[str, Parameter(help="float64 or float32")] = "float64"
+    workers: Annotated[str | None, Parameter(help="processes; default: by cores and size", allow_leading_hyphen=True)] = None
+    test_samples: Annotated[str | None, Parameter(help="size of each test set; default max(2000, 4d)")] = None
+    json: Annotated[bool, Parameter(help="print one JSON object and nothing else", negative=())] = False
+
+    def options(self) -> dict[str, Any]:
+        given = {name: getattr(self, name) for name in ("replicates", "seed", "backend", "device", "dtype", "test_samples")}
+        return {**given, "workers": self.workers}
+
+
+app = App(
+    name="firststep",
+    help="What one gradient step does to a two-layer network.",
+    version=firststep.__version__,
+    result_action="return_value",
+)
+
+
+def _problem(flags: Any) -> Problem:
+    table = read_toml(flags.problem_file) if flags.problem_file else {}
+    given = {f.name: getattr(flags, f.name) for f in dataclasses.fields(flags) if f.name != "problem_file"}
+    return Problem(**{**table, **{name: value for name, value in given.items() if value is not None}})
+
+
+@app.command
+def simulate(
+    problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
+    run: RunFlags = RunFlags(),  # noqa: B008
+    *,
+    model: Annotated[str, Parameter(help="one of " + ", ".join(MODELS))] = "network",
+    steps: Annotated[str, Parameter(help="number of gradient steps", allow_leading_hyphen=True)] = "1",
+    batches: Annotated[str, Parameter(help="fresh batch for every step, or the same one")] = "fresh",
+    reuse: Annotated[bool, Parameter(help="fit the readout on the step's own data", negative=())] = False,
+    parameterization: Annotated[str, Parameter(help="mean-field or ntk")] = "mean-field",
+    kernel: Annotated[str | None, Parameter(help="g of a kernel baseline, an expression in z", allow_leading_hyphen=True)] = None,
+) -> int:
+    """Run the experiment at finite size and print what was measured.
+
+    Example: firststep simulate --student tanh --teacher sin --alpha 3 --beta 1 --alpha0 20 --step 3 --ridge 0.0333 --dimension 1000
+    --replicates 20 --seed 0
+    """
+    question = _problem(problem)
+    with _Bar(run.json, model) as bar:
+        result = firststep.simulate(
+            question, model=model, steps=whole("steps", steps, 1), batches=batches, reuse=reuse, parameterization=parameterization,
+            kernel=kernel, progress=bar, **run.options(),
+        )  # fmt: skip
+    _print(result, run.json)
+    return 0
+
+
+@app.command
+def baselines(
+    problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
+    run: RunFlags = RunFlags(),  # noqa: B008
+    *,
+    models: Annotated[
+        list[str] | None, Parameter(help="which models; default: every baseline", consume_multiple=True, negative=())
+    ] = None,
+    inner_product_kernel: Annotated[str, Parameter(help="g(<x, y>/d)", allow_leading_hyphen=True)] = "exp(z)",
+    distance_kernel: Annotated[str, Parameter(help="g(|x - y|^2/d)", allow_leading_hyphen=True)] = "exp(-0.5*z)",
+) -> int:
+    """Run the fixed-kernel and linear baselines on the same data, with the kernel lower bound."""
+    question = _problem(problem)
+    chosen = tuple(models or BASELINES)
+    with _Bar(run.json, "baselines", parts=len(chosen)) as bar:
+        result = firststep.baselines(
+            question, models=chosen, inner_product_kernel=inner_product_kernel, distance_kernel=distance_kernel,
+            progress=bar, **run.options(),
+        )  # fmt: skip
+    _print(result, run.json)
+    return 0
+
+
+@app.command
+def demo(
+    *,
+    out: Annotated[Path, Parameter(help="folder for the figure and its data")] = Path("demo"),
+    dimension: Annotated[str, Parameter(help="d of the simulated networks", allow_leading_hyphen=True)] = "400",
+    replicates: Annotated[str, Parameter(help="networks per point", allow_leading_hyphen=True)] = "8",
+    seed: Annotated[str, Parameter(allow_leading_hyphen=True)] = "0",
+) -> int:
+    """Draw risk against sample size for erf learning erf: the network after one step, random features, the kernel bound."""
+    from firststep.figures import demo as figure
+
+    with _Bar(False, "demo", parts=figure.PARTS) as bar:
+        table = figure.compute(dimension=dimension, replicates=replicates, seed=seed, progress=bar)
+    written = figure.write(table, out)
+    print(figure.text(table))
+    print("wrote " + " and ".join(str(path) for path in written))
+    return 0
+
+
+@app.command
+def models() -> int:
+    """List the models that simulate and baselines can run."""
+    for name, meaning in MODEL_MEANINGS.items():
+        print(f"{name:<22}{meaning}")
+    return 0
+
+
+class _Bar:
+    """A progress bar on the terminal's stderr; silent when stderr is not a terminal or JSON is asked."""
+
+    def __init__(self, silent: bool, words: str, parts: int = 1) -> None:
+        self._silent = silent or not sys.stderr.isatty()
+        self._words, self._parts, self._before, self._last = words, parts, 0, 0
+
+    def __enter__(self) -> Callable[[int, int], None] | None:
+        if self._silent:
+            return None
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._progress.start()
+        self._task = self._progress.add_task(self._words, total=None)
+        return self._advance
+
+    def _advance(self, finished: int, total: int) -> None:
+        if finished <= self._last:  # the next of several runs has begun
+            self._before += self._last
+        self._last = finished
+        self._progress.update(self._task, completed=self._before + finished, total=total * self._parts)
+
+    def __exit__(self, *_: object) -> None:
+        if not self._silent:
+            self._progress.stop()
+
+
+def _print(result: Any, as_json: bool) -> None:
+    print(json.dumps(result.to_dict(), allow_nan=False) if as_json else str(result))
+
+
+def _complain(message: str) -> None:
+    for line in message.splitlines():
+        print(f"error: {line}", file=sys.stderr)
+
+
+def _interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> None:
+    """Say what is finished, and print it."""
+    partial = error.simulation if isinstance(error, Interrupted) else None
+    if partial is not None:
+        _print(partial, "--json" in arguments)
+    print(str(error) or "interrupted", file=sys.stderr)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of one command line: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = app(tokens, exit_on_error=False, print_error=False, help_on_error=False)
+        return result if isinstance(result, int) else 0
+    except CycloptsError as error:
+        _complain(" ".join(str(error).split()))
+        return 2
+    except InvalidParameter as error:
+        _complain(str(error))
+        return 2
+    except FirststepError as error:
+        _complain(str(error))
+        return 1
+    except KeyboardInterrupt as error:
+        _interrupted(error, tokens)
+        return 130
+    except MemoryError:
+        _complain("out of memory; try a smaller --dimension or fewer --workers")
+        return 1
+
+
+def main() -> None:
+    code = run()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        os._exit(1)
+    if code == 130:
+        os._exit(130)  # do not wait for anything
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

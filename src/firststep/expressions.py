@@ -1,0 +1,537 @@
+"""Functions of one variable z as small expression trees: parsed safely, differentiated symbolically, evaluated on NumPy or JAX.
+
+A tree is built by ``parse`` (from text, by walking Python's own syntax tree; nothing is ever evaluated as code) or by ``trace``
+(by calling a NumPy function on the symbol z). Equal subtrees are one object, so a function and its derivative share the work.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+from scipy.optimize import brentq
+
+from firststep.errors import InvalidParameter, nearest
+from firststep.numerics.quadrature import NotIntegrable, gaussian_expectation
+
+MAX_TEXT = 2000
+MAX_DEPTH = 60
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Expression] = weakref.WeakValueDictionary()
+
+
+class Expression:
+    """One node: an operation, its arguments and, for constants and wrappers, a value. Compared by identity."""
+
+    __slots__ = ("__weakref__", "arguments", "operation", "value")
+    operation: str
+    arguments: tuple[Expression, ...]
+    value: float
+
+    def __add__(self, other: Any) -> Expression:
+        return _add(self, _lift(other))
+
+    def __radd__(self, other: Any) -> Expression:
+        return _add(_lift(other), self)
+
+    def __sub__(self, other: Any) -> Expression:
+        return _add(self, -_lift(other))
+
+    def __rsub__(self, other: Any) -> Expression:
+        return _add(_lift(other), -self)
+
+    def __mul__(self, other: Any) -> Expression:
+        return _multiply(self, _lift(other))
+
+    def __rmul__(self, other: Any) -> Expression:
+        return _multiply(_lift(other), self)
+
+    def __truediv__(self, other: Any) -> Expression:
+        return _divide(self, _lift(other))
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return _divide(_lift(other), self)
+
+    def __pow__(self, other: Any) -> Expression:
+        return _power(self, _lift(other))
+
+    def __rpow__(self, other: Any) -> Expression:
+        return _power(_lift(other), self)
+
+    def __neg__(self) -> Expression:
+        return _multiply(constant(-1.0), self)
+
+    def __pos__(self) -> Expression:
+        return self
+
+    def __abs__(self) -> Expression:
+        return apply("abs", self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy functions of z become nodes, so that an ordinary NumPy callable can be traced."""
+        name = _UFUNCS.get(ufunc.__name__)
+        if method != "__call__" or options or name is None:
+            return NotImplemented
+        return name(*(_lift(each) for each in inputs))
+
+    def __str__(self) -> str:
+        return _text(self, 0)
+
+    def __repr__(self) -> str:
+        return f"Expression({self})"
+
+
+def _node(operation: str, arguments: tuple[Expression, ...] = (), value: float = 0.0) -> Expression:
+    key = (operation, value, *map(id, arguments))
+    found = _interned.get(key)
+    if found is None:
+        found = Expression.__new__(Expression)
+        found.operation, found.arguments, found.value = operation, arguments, value
+        _interned[key] = found
+    return found
+
+
+Z = _node("z")
+
+
+def constant(value: float) -> Expression:
+    value = float(value)
+    if not math.isfinite(value):
+        raise OverflowError("a constant is not finite")
+    return _node("constant", (), value + 0.0)
+
+
+def _lift(value: Any) -> Expression:
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        return constant(float(value))
+    raise TypeError(f"{type(value).__name__} is not a number")
+
+
+def _is(node: Expression, value: float) -> bool:
+    return node.operation == "constant" and node.value == value
+
+
+def _add(a: Expression, b: Expression) -> Expression:
+    if a.operation == b.operation == "constant":
+        return constant(a.value + b.value)
+    if _is(a, 0.0):
+        return b
+    return a if _is(b, 0.0) else _node("add", (a, b))
+
+
+def _multiply(a: Expression, b: Expression) -> Expression:
+    if b.operation == "constant":
+        a, b = b, a
+    if a.operation == "constant":
+        if b.operation == "constant":
+            return constant(a.value * b.value)
+        if a.value in (0.0, 1.0):
+            return b if a.value else constant(0.0)
+        if b.operation == "multiply" and b.arguments[0].operation == "constant":
+            return _multiply(constant(a.value * b.arguments[0].value), b.arguments[1])
+    return _node("multiply", (a, b))
+
+
+def _divide(a: Expression, b: Expression) -> Expression:
+    if b.operation == "constant":
+        if b.value == 0.0:
+            raise ZeroDivisionError("division by zero")
+        return constant(a.value / b.value) if a.operation == "constant" else _multiply(constant(1 / b.value), a)
+    return a if _is(a, 0.0) else _node("divide", (a, b))
+
+
+def _power(base: Expression, exponent: Expression) -> Expression:
+    if exponent.operation != "constant":
+        if base.operation == "constant" and base.value > 0:
+            return apply("exp", math.log(base.value) * exponent)
+        raise ValueError("a power needs a constant exponent or a positive constant base")
+    if base.operation == "constant":
+        value = base.value**exponent.value
+        if isinstance(value, complex):
+            raise ValueError("a power of a negative constant needs an integer exponent")
+        return constant(value)
+    if exponent.value in (0.0, 1.0):
+        return base if exponent.value else constant(1.0)
+    return _node("power", (base,), exponent.value)
+
+
+# Elementary functions: how to evaluate f(u), and df/du in terms of u and f. These rules, the chain rule below and nothing else make
+# every derivative; the tests compare them with JAX's.
+_EVALUATE: dict[str, Callable[..., Any]] = {
+    "exp": lambda xp, special, u: xp.exp(u),
+    "log": lambda xp, special, u: xp.log(u),
+    "sqrt": lambda xp, special, u: xp.sqrt(u),
+    "sin": lambda xp, special, u: xp.sin(u),
+    "cos": lambda xp, special, u: xp.cos(u),
+    "tanh": lambda xp, special, u: xp.tanh(u),
+    "sinh": lambda xp, special, u: xp.sinh(u),
+    "cosh": lambda xp, special, u: xp.cosh(u),
+    "arctan": lambda xp, special, u: xp.arctan(u),
+    "erf": lambda xp, special, u: special.erf(u),
+    "sigmoid": lambda xp, special, u: 1 / (1 + xp.exp(-u)),
+    "softplus": lambda xp, special, u: xp.maximum(u, 0) + xp.log1p(xp.exp(-xp.abs(u))),
+    "relu": lambda xp, special, u: xp.maximum(u, 0),
+    "abs": lambda xp, special, u: xp.abs(u),
+    "sign": lambda xp, special, u: xp.sign(u),
+    "heaviside": lambda xp, special, u: (u > 0).astype(u.dtype),
+    "maximum": lambda xp, special, u, v: xp.maximum(u, v),
+    "minimum": lambda xp, special, u, v: xp.minimum(u, v),
+}
+_DERIVATIVE: dict[str, Callable[[Expression, Expression], Expression]] = {
+    "exp": lambda u, f: f,
+    "log": lambda u, f: 1 / u,
+    "sqrt": lambda u, f: 0.5 / f,
+    "sin": lambda u, f: apply("cos", u),
+    "cos": lambda u, f: -apply("sin", u),
+    "tanh": lambda u, f: 1 - f**2,
+    "sinh": lambda u, f: apply("cosh", u),
+    "cosh": lambda u, f: apply("sinh", u),
+    "arctan": lambda u, f: 1 / (1 + u**2),
+    "erf": lambda u, f: (2 / math.sqrt(math.pi)) * apply("exp", -(u**2)),
+    "sigmoid": lambda u, f: f * (1 - f),
+    "softplus": lambda u, f: apply("sigmoid", u),
+    "relu": lambda u, f: apply("heaviside", u),
+    "abs": lambda u, f: apply("sign", u),
+    "sign": lambda u, f: constant(0.0),
+    "heaviside": lambda u, f: constant(0.0),
+}
+_KINKED = {"relu", "abs", "sign", "heaviside", "maximum", "minimum"}
+
+
+def apply(name: str, *arguments: Expression) -> Expression:
+    """The elementary function ``name`` of other expressions; constants are folded."""
+    node = _node(name, arguments)
+    if all(each.operation == "constant" for each in arguments):
+        with np.errstate(all="ignore"):
+            return constant(float(evaluate([node], np.zeros(1))[0][0]))
+    return node
+
+
+def _hermite(degree: int) -> Callable[[Expression], Expression]:
+    def polynomial(u: Expression) -> Expression:
+        previous, current = constant(1.0), u
+        for k in range(1, degree):
+            previous, current = current, u * current - k * previous
+        return current
+
+    return polynomial
+
+
+def _elementary(name: str) -> Callable[..., Expression]:
+    return lambda *arguments: apply(name, *arguments)
+
+
+# Every function a user may write. The first group is also the list of named activations.
+ACTIVATIONS: dict[str, Callable[[Expression], Expression]] = {
+    "tanh": _elementary("tanh"),
+    "erf": _elementary("erf"),
+    "sin": _elementary("sin"),
+    "relu": _elementary("relu"),
+    "softplus": _elementary("softplus"),
+    "gelu": lambda u: 0.5 * u * (1 + apply("erf", u / math.sqrt(2))),
+    "sigmoid": _elementary("sigmoid"),
+    "sign": _elementary("sign"),
+    "abs": _elementary("abs"),
+    "identity": lambda u: u,
+    "hermite2": _hermite(2),
+    "hermite3": _hermite(3),
+    "hermite4": _hermite(4),
+    "silu": lambda u: u * apply("sigmoid", u),
+}
+FUNCTIONS: dict[str, Callable[..., Expression]] = {
+    **ACTIVATIONS,
+    **{name: _elementary(name) for name in ("exp", "log", "sqrt", "cos", "sinh", "cosh", "arctan")},
+}
+_TWO_ARGUMENTS = {"maximum": _elementary("maximum"), "minimum": _elementary("minimum")}
+_CONSTANTS = {"pi": math.pi, "e": math.e}
+_UFUNCS: dict[str, Callable[..., Expression]] = {
+    **{n: _elementary(n) for n in _EVALUATE if n not in ("sigmoid", "softplus", "relu", "heaviside", "abs")},
+    "absolute": _elementary("abs"),
+    "fabs": _elementary("abs"),
+    "expit": _elementary("sigmoid"),
+    "add": _add,
+    "subtract": lambda a, b: a - b,
+    "multiply": _multiply,
+    "divide": _divide,
+    "power": _power,
+    "float_power": _power,
+    "square": lambda a: a**2,
+    "negative": lambda a: -a,
+    "positive": lambda a: a,
+    "reciprocal": lambda a: 1 / a,
+}
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Every distinct node, arguments before the nodes that use them."""
+    seen: set[int] = set()
+    stack = [(expression, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((each, False) for each in node.arguments)
+
+
+def evaluate(expressions: Sequence[Expression], z: Any, xp: Any = np, special: Any = None) -> list[Any]:
+    """Values of several expressions at the array ``z``; common subexpressions are computed once."""
+    special = special or scipy.special
+    computed: dict[int, Any] = {}
+    for root in expressions:
+        for node in walk(root):
+            if id(node) not in computed:
+                computed[id(node)] = _evaluate_node(node, [computed[id(a)] for a in node.arguments], z, xp, special)
+    return [_as_array(computed[id(root)], z, xp) for root in expressions]
+
+
+def _as_array(value: Any, z: Any, xp: Any) -> Any:
+    return xp.full(z.shape, value, dtype=z.dtype) if isinstance(value, float) else value
+
+
+def _evaluate_node(node: Expression, arguments: list[Any], z: Any, xp: Any, special: Any) -> Any:
+    operation = node.operation
+    if operation == "z":
+        return z
+    if operation == "constant":
+        return node.value
+    if operation == "add":
+        return arguments[0] + arguments[1]
+    if operation == "multiply":
+        return arguments[0] * arguments[1]
+    if operation == "divide":
+        return arguments[0] / arguments[1]
+    if operation == "power":
+        return _integer_power(arguments[0], node.value) if _small_integer(node.value) else arguments[0] ** node.value
+    if operation == "centered":
+        return arguments[0] - node.value
+    if operation == "normalized":
+        return arguments[0] / node.value
+    return _EVALUATE[operation](xp, special, *(_as_array(each, z, xp) for each in arguments))
+
+
+def _small_integer(exponent: float) -> bool:
+    return exponent == int(exponent) and 2 <= exponent <= 64
+
+
+def _integer_power(u: Any, exponent: float) -> Any:
+    """u**k by squaring: several times faster than a general power."""
+    result, bits = None, int(exponent)
+    while bits:
+        if bits & 1:
+            result = u if result is None else result * u
+        bits >>= 1
+        if bits:
+            u = u * u
+    return result
+
+
+def differentiate(expression: Expression) -> Expression:
+    """d/dz by the chain rule. Almost everywhere: a jump (sign) has derivative 0."""
+    slopes: dict[int, Expression] = {}
+    for node in walk(expression):
+        slopes[id(node)] = _slope(node, [slopes[id(each)] for each in node.arguments])
+    return slopes[id(expression)]
+
+
+def _slope(node: Expression, slopes: list[Expression]) -> Expression:
+    operation, u = node.operation, node.arguments
+    if operation == "z":
+        return constant(1.0)
+    if operation == "constant":
+        return constant(0.0)
+    if operation == "add":
+        return slopes[0] + slopes[1]
+    if operation == "multiply":
+        return slopes[0] * u[1] + u[0] * slopes[1]
+    if operation == "divide":
+        return slopes[0] / u[1] - (node / u[1]) * slopes[1]
+    if operation == "power":
+        return node.value * u[0] ** (node.value - 1) * slopes[0]
+    if operation == "centered":
+        return slopes[0]
+    if operation == "normalized":
+        return slopes[0] / node.value
+    if operation == "maximum":
+        return slopes[1] + apply("heaviside", u[0] - u[1]) * (slopes[0] - slopes[1])
+    if operation == "minimum":
+        return slopes[1] + apply("heaviside", u[1] - u[0]) * (slopes[0] - slopes[1])
+    return _DERIVATIVE[operation](u[0], node) * slopes[0]
+
+
+def kinks(expression: Expression, reach: float = 12.0) -> tuple[float, ...]:
+    """Where the function or its derivative may jump: the sign changes of every argument of abs, sign, relu, maximum, minimum."""
+    places: set[float] = set()
+    for node in walk(expression):
+        if node.operation in _KINKED:
+            difference = node.arguments[0] - node.arguments[1] if len(node.arguments) == 2 else node.arguments[0]
+            places.update(_sign_changes(difference, reach))
+    return tuple(sorted(places))
+
+
+def _sign_changes(expression: Expression, reach: float) -> list[float]:
+    slope = differentiate(expression)
+    if slope.operation == "constant":  # a straight line: solve it exactly
+        start = float(evaluate([expression], np.zeros(1))[0][0])
+        return [] if slope.value == 0.0 else [-start / slope.value + 0.0]
+    grid = np.linspace(-reach, reach, 4801)
+    with np.errstate(all="ignore"):
+        values = evaluate([expression], grid)[0]
+    places = [float(x) for x in grid[values == 0.0]]
+    crossing = np.flatnonzero(values[:-1] * values[1:] < 0)
+    at = lambda x: float(evaluate([expression], np.array([x]))[0][0])  # noqa: E731
+    places += [float(brentq(at, grid[i], grid[i + 1], xtol=1e-15)) for i in crossing]
+    return places
+
+
+def centered(expression: Expression) -> Expression:
+    """The expression minus its Gaussian mean."""
+    mean = gaussian_expectation(lambda z: evaluate([expression], z)[0], kinks(expression)).value[0]
+    return _node("centered", (expression,), float(mean))
+
+
+def normalized(expression: Expression) -> Expression:
+    """The expression divided by the root of its Gaussian second moment."""
+    square = gaussian_expectation(lambda z: evaluate([expression], z)[0] ** 2, kinks(expression)).value[0]
+    if square <= 1e-28:
+        raise ValueError("normalized(...) needs a function that is not zero")
+    return _node("normalized", (expression,), float(np.sqrt(square)))
+
+
+_WRAPPERS = {"centered": centered, "normalized": normalized}
+_BINARY = {ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__", ast.Pow: "__pow__"}
+
+
+def parse(text: str, parameter: str = "activation") -> Expression:
+    """The expression written in ``text``: numbers, z, + - * / **, pi, e, the named functions, centered(...), normalized(...).
+
+    A bare function name means that function of z. Anything else is refused with a message that names ``parameter``.
+    """
+    allowed = "a named activation or an expression in z such as tanh(2*z) + 0.5*(z**2-1)"
+
+    def refuse(given: str, hint: str = "") -> InvalidParameter:
+        return InvalidParameter(parameter, allowed, given, hint)
+
+    if len(text) > MAX_TEXT:
+        raise refuse(text, f"{len(text)} characters; at most {MAX_TEXT}")
+    try:
+        tree = ast.parse(text.strip().replace("^", "**"), mode="eval")
+        if isinstance(tree.body, ast.Name) and tree.body.id not in (*FUNCTIONS, *_CONSTANTS, "z"):
+            known = ", ".join(ACTIVATIONS)
+            raise refuse(text, nearest(tree.body.id, FUNCTIONS) or f"the names are {known}")
+        return _convert(tree.body, 0, top=True)
+    except InvalidParameter:
+        raise
+    except SyntaxError:
+        raise refuse(text, "it is not a complete expression") from None
+    except NotIntegrable as error:
+        raise refuse(text, str(error)) from None
+    except (ValueError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise refuse(text, str(error) or "too deep or too large") from None
+
+
+def _convert(node: ast.AST, depth: int, top: bool = False) -> Expression:
+    """One node of Python's syntax tree as an Expression; ``top``: a bare function name is allowed."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"nested more than {MAX_DEPTH} deep")
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return constant(node.value)  # type: ignore[arg-type]
+    if isinstance(node, ast.Name):
+        if node.id == "z":
+            return Z
+        if node.id in _CONSTANTS:
+            return constant(_CONSTANTS[node.id])
+        if node.id in FUNCTIONS:
+            if top:
+                return FUNCTIONS[node.id](Z)
+            raise ValueError(f"{node.id} needs an argument, as in {node.id}(z)")
+        hint = nearest(node.id, [*FUNCTIONS, *_WRAPPERS, *_TWO_ARGUMENTS]) or "the variable is z"
+        raise ValueError(f"unknown name {node.id!r}; {hint}")
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        inner = _convert(node.operand, depth + 1)
+        return -inner if isinstance(node.op, ast.USub) else inner
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        left, right = _convert(node.left, depth + 1), _convert(node.right, depth + 1)
+        result: Expression = getattr(left, _BINARY[type(node.op)])(right)
+        return result
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return _convert_call(node.func.id, node.args, depth)
+    raise ValueError(f"{type(node).__name__.lower()} is not allowed; only arithmetic and the named functions are")
+
+
+def _convert_call(name: str, arguments: list[ast.expr], depth: int) -> Expression:
+    count = 2 if name in _TWO_ARGUMENTS else 1
+    if name not in FUNCTIONS and name not in _WRAPPERS and name not in _TWO_ARGUMENTS:
+        hint = nearest(name, [*FUNCTIONS, *_WRAPPERS, *_TWO_ARGUMENTS])
+        raise ValueError(f"unknown function {name!r}; {hint or 'the functions are ' + ', '.join(FUNCTIONS)}")
+    if len(arguments) != count or any(isinstance(each, ast.Starred) for each in arguments):
+        raise ValueError(f"{name} takes {count} argument{'s' if count > 1 else ''}")
+    inner = [_convert(each, depth + 1, top=name in _WRAPPERS) for each in arguments]
+    if name in _WRAPPERS:
+        return _WRAPPERS[name](inner[0])
+    return (_TWO_ARGUMENTS.get(name) or FUNCTIONS[name])(*inner)
+
+
+def trace(function: Callable[[Any], Any]) -> Expression | None:
+    """The expression a NumPy function computes, or None if it does something that cannot be followed."""
+    try:
+        return _lift(function(Z))
+    except Exception:  # any failure inside foreign code means: not traceable
+        return None
+
+
+_PRECEDENCE = {"add": 1, "multiply": 2, "divide": 2, "power": 4}
+
+
+def _text(node: Expression, parent: int) -> str:
+    operation, arguments = node.operation, node.arguments
+    if operation == "z":
+        return "z"
+    if operation == "constant":
+        text = f"{node.value:.17g}"
+        short = repr(node.value)
+        text = short if len(short) < len(text) else text
+        text = text[:-2] if text.endswith(".0") else text
+        return f"({text})" if node.value < 0 and parent else text
+    if operation in _PRECEDENCE:
+        level = _PRECEDENCE[operation]
+        if operation == "power":
+            exponent = f"{node.value:.17g}" if node.value >= 0 else f"({node.value:.17g})"
+            text = f"{_text(arguments[0], level + 1)}**{exponent}"
+        elif operation == "add":
+            second = _text(arguments[1], 0 if _negative(arguments[1]) else level + 1)
+            joined = f" - {second[1:]}" if second[0] == "-" else f" + {second}"
+            text = _text(arguments[0], level) + joined
+        elif operation == "multiply" and arguments[0].operation == "constant":
+            first = "-" if arguments[0].value == -1.0 else _text(arguments[0], 0) + "*"
+            text = first + _text(arguments[1], level + 1)
+        else:
+            sign = {"multiply": "*", "divide": "/"}[operation]
+            text = f"{_text(arguments[0], level)}{sign}{_text(arguments[1], level + 1)}"
+        return f"({text})" if level < parent else text
+    if operation == "heaviside":
+        return f"(0.5 + 0.5*sign({_text(arguments[0], 0)}))"
+    inner = [name_of(each) if operation in _WRAPPERS else _text(each, 0) for each in arguments]
+    return f"{operation}({', '.join(inner)})"
+
+
+def _negative(node: Expression) -> bool:
+    """Whether the text of the node starts with a minus that can become a subtraction."""
+    first = node.arguments[0] if node.operation == "multiply" else node
+    return first.operation == "constant" and first.value < 0
+
+
+def name_of(expression: Expression) -> str:
+    """The shortest text that parses back to the expression: its name if it has one."""
+    for name, function in ACTIVATIONS.items():
+        if function(Z) is expression:
+            return name
+    return str(expression)

@@ -1,0 +1,121 @@
+"""Risk against n/d for erf learning erf: the network after a large and a small step, random features, the kernel lower bound.
+
+The setting of [Ba] figures 1 and 3(c): psi2 = N/d = 2, ridge 1e-3, noise 0.1, Gaussian readout, n0 = n.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firststep import plots
+from firststep.errors import InvalidParameter
+from firststep.problem import Problem
+from firststep.results import with_error
+from firststep.simulation.run import available_cores, simulate
+from firststep.simulation.workers import Workers
+
+ALPHAS = tuple(float(alpha) for alpha in np.round(np.geomspace(0.5, 16, 11), 2))
+BASE = dict(student="erf", teacher="erf", beta=2.0, ridge=1e-3, noise=0.1)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One set of points of the figure."""
+
+    label: str
+    model: str
+    changes: dict[str, float]
+    color: str
+    marker: str
+
+
+CURVES = (
+    Curve("random features (no step)", "random-features", {}, "orange", "s"),
+    Curve(r"small step, $\eta = 2$", "network", {"step": 2.0, "step_exponent": 0.0}, "green", "^"),
+    Curve(r"large step, $\eta = \sqrt{N}$", "network", {"step": 1.0, "step_exponent": 0.5}, "blue", "o"),
+)
+PARTS = len(CURVES) * len(ALPHAS)
+COLUMNS = (
+    "curve",
+    "model",
+    "alpha",
+    "risk",
+    "standard_error",
+    "training_error",
+    "kernel_lower_bound",
+    "dimension",
+    "replicates",
+    "seed",
+)
+Row = dict[str, Any]
+
+
+def compute(dimension: Any, replicates: Any, seed: Any, progress: Callable[[int, int], None] | None = None) -> list[Row]:
+    """One row per point."""
+    rows: list[Row] = []
+    with Workers(available_cores()) as workers:
+        for curve in CURVES:
+            for alpha in ALPHAS:
+                problem = Problem(**BASE, alpha=alpha, **curve.changes)
+                found = simulate(
+                    problem, dimension, replicates, seed, model=curve.model, workers=workers, progress=progress
+                )  # fmt: skip
+                values = (
+                    curve.label.replace("$", "").replace("\\eta", "eta").replace("\\sqrt{N}", "sqrt(N)"),
+                    curve.model, alpha, found.risk.mean, found.risk.standard_error, found.training_error.mean,
+                    found.kernel_lower_bound, found.dimension, found.replicates, found.seed,
+                )  # fmt: skip
+                rows.append(dict(zip(COLUMNS, values, strict=True)))
+    return rows
+
+
+def _of(rows: Sequence[Row], curve: Curve) -> list[Row]:
+    position = CURVES.index(curve) * len(ALPHAS)
+    return list(rows[position : position + len(ALPHAS)])
+
+
+def draw(rows: Sequence[Row], axes: Any) -> None:
+    for curve in CURVES:
+        mine = _of(rows, curve)
+        alpha, risk, error = ([row[name] for row in mine] for name in ("alpha", "risk", "standard_error"))
+        plots.points(axes, alpha, risk, error, label=curve.label, color=curve.color, marker=curve.marker)
+    plots.level(axes, rows[0]["kernel_lower_bound"], "kernel lower bound")
+    axes.set(xscale="log", yscale="log", xlabel=r"samples per dimension $\alpha = n/d$", ylabel="test risk", ylim=(0.007, 0.7))
+    plots.plain_ticks(axes, (0.5, 1, 2, 5, 10), (0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
+    axes.set_title("erf learning erf: one gradient step, then ridge regression", fontsize=11)
+    size = f"simulation, d = {rows[0]['dimension']}, N = 2d, mean ± standard error of {rows[0]['replicates']}"
+    axes.legend(title=size, title_fontsize=8, fontsize=9, loc="lower left")
+
+
+def write(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
+    """The figure as PNG and its data as CSV."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        table = folder / "demo.csv"
+        with table.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+        with plots.figure() as (drawing, axes):
+            draw(rows, axes)
+            return plots.save(drawing, folder / "demo.png"), table
+    except OSError as error:
+        raise InvalidParameter("out", "a folder that can be written", str(folder), error.strerror or "") from None
+
+
+def text(rows: Sequence[Row]) -> str:
+    """The table for the terminal: a row per alpha, a column per curve."""
+    heads = ["n/d", *(_of(rows, curve)[0]["curve"] for curve in CURVES)]
+    lines = [heads]
+    for place, alpha in enumerate(ALPHAS):
+        found = [_of(rows, curve)[place] for curve in CURVES]
+        lines.append([f"{alpha:g}", *(with_error(row["risk"], row["standard_error"]) for row in found)])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return "\n".join(["test risk, erf learning erf", *table, f"kernel lower bound {rows[0]['kernel_lower_bound']:.5f}"])

@@ -1,0 +1,150 @@
+"""Gaussian integrals of possibly kinked functions, each with an error estimate.
+
+``gaussian_expectation`` is adaptive: Gauss-Legendre panels, split at the kinks and wherever 16 and 32 nodes disagree,
+on an interval that grows until its last part no longer counts. ``shifted_moments`` evaluates many integrals of one function at
+once, E f(a + b z) for arrays a and b, by a fixed rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_REACHES = (9.0, 13.0, 19.0, 27.0, 38.0)  # phi(38) is the smallest normal double
+_NODES = 16
+_MAX_PANELS = 20_000
+
+
+class NotIntegrable(ArithmeticError):
+    """The integral does not exist, or could not be computed to six digits."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Gaussian expectations of several functions, with a bound on the numerical error of each."""
+
+    value: Array
+    error: Array
+
+
+@lru_cache(maxsize=16)
+def legendre(count: int) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and weights on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return nodes, weights
+
+
+def _panel_integrals(function: Callable[[Array], Array], left: Array, right: Array, count: int) -> tuple[Array, Array]:
+    """Integrals of ``function`` and of its modulus against the Gaussian density over each panel, (functions, panels)."""
+    nodes, weights = legendre(count)
+    half = (right - left) / 2
+    z = (left + right)[:, None] / 2 + half[:, None] * nodes
+    density = np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        values = np.atleast_2d(function(z.ravel())).reshape(-1, *z.shape) * density
+    if not np.all(np.isfinite(values)):
+        bad = z[~np.all(np.isfinite(values), axis=0)]
+        raise NotIntegrable(f"not finite at z = {bad[np.argmin(np.abs(bad))]:.3g}")
+    integral = np.einsum("fpn,n,p->fp", values, weights, half)
+    modulus = np.einsum("fpn,n,p->fp", np.abs(values), weights, half)
+    return integral, modulus
+
+
+def _integrate(
+    function: Callable[[Array], Array], edges: Array, tolerance: float, scale: Array | None
+) -> tuple[Array, Array, Array]:
+    """Adaptive integral over [edges[0], edges[-1]]: value, error, integral of the modulus."""
+    left, right = edges[:-1], edges[1:]
+    total = error = modulus = np.zeros(1)
+    panels = 0
+    while left.size:
+        panels += left.size
+        coarse, _ = _panel_integrals(function, left, right, _NODES)
+        fine, size = _panel_integrals(function, left, right, 2 * _NODES)
+        gap = np.abs(fine - coarse)
+        if scale is None:
+            scale = np.maximum(size.sum(axis=1), 1e-300)
+        good = np.all(gap <= tolerance * scale[:, None], axis=0)
+        narrow = (right - left) < 1e-13 * np.maximum(1.0, np.abs(left))
+        if panels > _MAX_PANELS:
+            narrow[:] = True
+        done = good | narrow
+        total = total + fine[:, done].sum(axis=1)
+        error = error + gap[:, done].sum(axis=1)
+        modulus = modulus + size[:, done].sum(axis=1)
+        middle = (left + right)[~done] / 2
+        left, right = np.concatenate([left[~done], middle]), np.concatenate([middle, right[~done]])
+    return total, error, modulus
+
+
+def gaussian_expectation(function: Callable[[Array], Array], kinks: Sequence[float] = (), tolerance: float = 1e-14) -> Expectation:
+    """E f(z), z ~ N(0, 1), for a function returning one row per integrand.
+
+    The error adds the disagreement between 16 and 32 nodes on every final panel, the last part of the tail and the rounding of the
+    sum. Raises ``NotIntegrable`` if the tails do not vanish or the relative error exceeds 1e-6.
+    """
+
+    def edges(low: float, high: float) -> Array:
+        inside = [k for k in kinks if low < k < high]
+        return np.unique(np.concatenate([np.arange(low, high), [high], inside]))
+
+    reach = _REACHES[0]
+    total, error, modulus = _integrate(function, edges(-reach, reach), tolerance, None)
+    scale = np.maximum(modulus, 1e-300)
+    tail = np.full_like(scale, np.inf)
+    for further in _REACHES[1:]:
+        tail = np.zeros_like(scale)
+        for low, high in ((-further, -reach), (reach, further)):
+            try:
+                part, part_error, part_modulus = _integrate(function, edges(low, high), tolerance, scale)
+            except NotIntegrable:
+                raise NotIntegrable("its Gaussian integral diverges") from None
+            total, error, tail = total + part, error + part_error, tail + part_modulus
+        reach, scale = further, np.maximum(scale, tail)
+        if np.all(tail <= 1e-16 * scale):
+            break
+    if np.any(tail > 1e-8 * scale):
+        raise NotIntegrable("its Gaussian integral diverges")
+    error = error + tail + 4 * np.finfo(float).eps * scale
+    if np.any(error > 1e-6 * scale):
+        raise NotIntegrable("its Gaussian integral could not be computed to six digits")
+    return Expectation(total, error)
+
+
+def shifted_moments(
+    function: Callable[[Array], Array], shift: Array, scale: Array, kinks: Sequence[float] = (), nodes: int = 240
+) -> tuple[Array, Array, Array]:
+    """mu0 = E f(x), mu1 = E[z f(x)]/b, mu2 = E f(x)^2 - mu0^2 - b^2 mu1^2 with x = a + b z, for arrays a = shift, b = scale > 0.
+
+    Smooth f: trapezoid on [-8.5, 8.5] with ``nodes`` intervals (spectrally accurate). Kinked f: the interval is split at
+    (kink - a)/b and each piece gets panels of Gauss-Legendre nodes, about ``nodes`` for the widest piece.
+    mu2 is computed as the mean square of f - mu0 - b mu1 z, so it is never negative.
+    """
+    shift, scale = np.broadcast_arrays(np.asarray(shift, float), np.asarray(scale, float))
+    reach = 8.5
+    if kinks:
+        cuts = [np.clip((kink - shift) / scale, -reach, reach) for kink in sorted(kinks)]
+        bounds = np.stack([np.full_like(shift, -reach), *cuts, np.full_like(shift, reach)])
+        panels = 6
+        unit, unit_weights = legendre(max(8, nodes // panels))
+        offsets = (np.arange(panels)[:, None] + (1 + unit) / 2).ravel() / panels
+        widths = np.diff(bounds, axis=0)[..., None]
+        z = (bounds[:-1, ..., None] + widths * offsets).reshape(len(cuts) + 1, *shift.shape, -1)
+        z = np.moveaxis(z, 0, -2).reshape(*shift.shape, -1)
+        weights = widths * (np.tile(unit_weights, panels) / (2 * panels))
+        weights = np.moveaxis(weights, 0, -2).reshape(*shift.shape, -1)
+    else:
+        z = np.broadcast_to(np.linspace(-reach, reach, nodes + 1), (*shift.shape, nodes + 1))
+        weights = np.full(nodes + 1, 2 * reach / nodes)
+    weights = weights * np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+    values = function(shift[..., None] + scale[..., None] * z)
+    mean = (weights * values).sum(-1)
+    linear = (weights * z * values).sum(-1)
+    rest = values - mean[..., None] - linear[..., None] * z
+    return mean, linear / scale, (weights * rest * rest).sum(-1)

@@ -1,0 +1,67 @@
+"""(results, axes) -> artists. Nothing is computed here, and matplotlib is imported only when something is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# Okabe and Ito's palette: distinguishable with any colour vision, and in print.
+COLORS = {"blue": "#0072B2", "orange": "#E69F00", "green": "#009E73", "red": "#D55E00", "grey": "#555555"}
+MARKERS = ("o", "s", "^", "D", "v")
+_STYLE = {
+    "figure.dpi": 120,
+    "savefig.dpi": 200,
+    "savefig.bbox": "tight",
+    "pdf.fonttype": 42,
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+}
+
+
+@contextmanager
+def figure(width: float = 6.4, height: float = 4.4) -> Iterator[tuple[Any, Any]]:
+    """A figure and its axes in the house style, closed afterwards; needs no display and no LaTeX."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        canvas = FigureCanvasAgg(Figure(figsize=(width, height)))
+        yield canvas.figure, canvas.figure.add_subplot()
+
+
+def points(
+    axes: Any, x: Sequence[float], mean: Sequence[float], error: Sequence[float], label: str, color: str, marker: str
+) -> Any:
+    """Simulated means with one standard error, joined by a faint line."""
+    axes.plot(x, mean, color=COLORS[color], linewidth=0.8, alpha=0.45)
+    return axes.errorbar(
+        x, mean, yerr=error, fmt=marker, markersize=5, capsize=2.5, linewidth=1.2, color=COLORS[color], label=label
+    )  # fmt: skip
+
+
+def level(axes: Any, height: float, label: str, color: str = "grey") -> Any:
+    """A horizontal dashed line."""
+    return axes.axhline(height, linestyle="--", color=COLORS[color], label=label)
+
+
+def plain_ticks(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
+    """Ticks of logarithmic axes written as ordinary numbers."""
+    for axis, places in ((axes.xaxis, x), (axes.yaxis, y)):
+        axis.set_ticks(places, [f"{place:g}" for place in places])
+        axis.set_ticks([], minor=True)
+
+
+def save(drawing: Any, path: Path) -> Path:
+    """Write the figure; the ending of the name chooses the format."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path)
+    return path

@@ -1,0 +1,76 @@
+"""Laws of the readout weights: what the neurons' fixed outputs are drawn from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from firststep.errors import InvalidParameter, nearest
+
+ALLOWED = "gaussian, ones, signs, or values with weights that sum to 1 such as -1:0.25,0.5:0.5,2:0.25"
+_NAMED: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "gaussian": ((), ()),
+    "ones": ((1.0,), (1.0,)),
+    "signs": ((-1.0, 1.0), (0.5, 0.5)),
+}
+
+
+@dataclass(frozen=True)
+class ReadoutLaw:
+    """The law of at_i = sqrt(N) a_i: standard Gaussian (no values) or a finite set of values with weights."""
+
+    values: tuple[float, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    @property
+    def is_gaussian(self) -> bool:
+        return not self.values
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(v * w for v, w in zip(self.values, self.weights, strict=True))
+
+    @property
+    def second_moment(self) -> float:
+        return math.fsum(v * v * w for v, w in zip(self.values, self.weights, strict=True)) if self.values else 1.0
+
+    def __str__(self) -> str:
+        for name, law in _NAMED.items():
+            if (self.values, self.weights) == law:
+                return name
+        return ",".join(f"{v!r}:{w!r}" for v, w in zip(self.values, self.weights, strict=True))
+
+
+def readout_law(source: Any) -> ReadoutLaw:
+    """The law meant by a name, a text ``value:weight,...``, a mapping ``{value: weight}`` or a ReadoutLaw."""
+    if isinstance(source, ReadoutLaw):
+        return source
+    pairs: list[tuple[Any, Any]]
+    if isinstance(source, str):
+        text = source.strip().lower()
+        if text in _NAMED:
+            return ReadoutLaw(*_NAMED[text])
+        if ":" not in text:
+            raise InvalidParameter("readout", ALLOWED, source, nearest(text, _NAMED))
+        pairs = [tuple(part.split(":", 1)) for part in text.split(",") if part.strip()]  # type: ignore[misc]
+    elif isinstance(source, Mapping):
+        pairs = list(source.items())
+    else:
+        raise InvalidParameter("readout", ALLOWED, source)
+    try:
+        numbers = sorted((float(value), float(weight)) for value, weight in pairs)
+    except (TypeError, ValueError):
+        raise InvalidParameter("readout", ALLOWED, source, "each part is value:weight") from None
+    if not numbers or not all(math.isfinite(v) and math.isfinite(w) for v, w in numbers):
+        raise InvalidParameter("readout", ALLOWED, source, "values and weights must be finite")
+    if any(weight <= 0 for _, weight in numbers):
+        raise InvalidParameter("readout", ALLOWED, source, "weights must be positive")
+    values = tuple(v for v, _ in numbers)
+    if len(set(values)) < len(values):
+        raise InvalidParameter("readout", ALLOWED, source, "a value is given twice")
+    total = math.fsum(w for _, w in numbers)
+    if abs(total - 1) > 1e-9:
+        raise InvalidParameter("readout", ALLOWED, source, f"the weights sum to {total:.6g}")
+    return ReadoutLaw(values, tuple(w / total for _, w in numbers))

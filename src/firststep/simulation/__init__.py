@@ -1,0 +1,1 @@
+"""The experiment at finite size: the real network, models of it, and baselines."""
