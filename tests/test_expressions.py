@@ -1,0 +1,201 @@
+"""The safe parser and the symbolic derivative."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firststep.errors import InvalidParameter
+from firststep.expressions import ACTIVATIONS, FUNCTIONS, Z, differentiate, evaluate, kinks, name_of, parse, trace
+
+POINTS = np.linspace(-3.05, 2.95, 41)
+
+
+def value(expression, z=POINTS):  # type: ignore[no-untyped-def]
+    return evaluate([expression], z)[0]
+
+
+def test_arithmetic_means_what_python_means() -> None:
+    z = POINTS
+    cases = {
+        "tanh(2*z) + 0.5*(z**2-1)": np.tanh(2 * z) + 0.5 * (z**2 - 1),
+        "-z**2": -(z**2),
+        "2 - z - 1": 1 - z,
+        "8 / 2 / 2 * z": 2 * z,
+        "z^3": z**3,
+        "2**-1 * z": z / 2,
+        "exp(-z*z) * cos(pi*z) / (1 + e)": np.exp(-z * z) * np.cos(np.pi * z) / (1 + np.e),
+        "maximum(z, 0) + minimum(exp(z) - 1, 0)": np.where(z > 0, z, np.exp(z) - 1),
+        "sqrt(1 + z**2) - arctan(z)": np.sqrt(1 + z**2) - np.arctan(z),
+        "2**z": 2.0**z,
+    }
+    for text, expected in cases.items():
+        assert value(parse(text)) == pytest.approx(expected, rel=1e-14, abs=1e-15), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "z.real",
+        "z[0]",
+        "(lambda: z)()",
+        "[z for z in (1,)]",
+        "z if z else 1",
+        "open('x')",
+        "z and 1",
+        "z < 1",
+        "'text'",
+        "True",
+        "f'{z}'",
+        "z := 1",
+        "tanh(z, 2)",
+        "tanh(*z)",
+        "tanh(x=z)",
+        "w",
+        "exp",
+        "relu + z",
+        "1/0*z",
+        "9**9**9**9",
+        "1e999*z",
+        "z**z",
+        "(-1)**0.5*z",
+        "",
+        "   ",
+        "z +",
+        "z\n+1; import os",
+        "(" * 300 + "z" + ")" * 300,
+        "-" * 100 + "z",
+        "z+" * 900 + "z",
+        "z" * 3000,
+        "\x00",
+        "normalized(0*z)",
+        "centered(exp(z**2))",
+    ],
+)
+def test_everything_else_is_refused_in_one_line(text: str) -> None:
+    if text == "exp":  # a known function of z, though not a sensible activation
+        assert name_of(parse(text)) == "exp(z)"
+        return
+    with pytest.raises(InvalidParameter) as caught:
+        parse(text, "student")
+    message = str(caught.value)
+    assert message.startswith("student must be")
+    assert "\n" not in message
+    assert len(message) < 600
+
+
+def test_unknown_names_get_the_nearest_one() -> None:
+    for wrong, right in {"tahn": "tanh", "Relu": "relu", "softpluss": "softplus", "hermit3": "hermite3"}.items():
+        with pytest.raises(InvalidParameter, match=f"did you mean {right}"):
+            parse(wrong)
+    with pytest.raises(InvalidParameter, match="did you mean sin"):
+        parse("1 + sine(z)")
+
+
+JAX_NAMES = {
+    "tanh": jnp.tanh, "erf": jsp.erf, "sin": jnp.sin, "cos": jnp.cos, "exp": jnp.exp, "arctan": jnp.arctan,
+    "sigmoid": jax.nn.sigmoid, "softplus": jax.nn.softplus, "relu": jax.nn.relu, "abs": jnp.abs, "sign": jnp.sign,
+    "gelu": lambda z: jax.nn.gelu(z, approximate=False), "identity": lambda z: z, "silu": jax.nn.silu,
+    "hermite2": lambda z: z**2 - 1, "hermite3": lambda z: z**3 - 3 * z, "hermite4": lambda z: z**4 - 6 * z**2 + 3,
+    "sinh": jnp.sinh, "cosh": jnp.cosh, "log": jnp.log, "sqrt": jnp.sqrt,
+}  # fmt: skip
+
+
+def test_every_function_has_a_reference() -> None:
+    assert set(JAX_NAMES) == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", sorted(JAX_NAMES))
+def test_values_and_derivatives_agree_with_jax(name: str) -> None:
+    points = np.abs(POINTS) if name in ("log", "sqrt") else POINTS
+    expression = parse(name)
+    with jax.enable_x64(True):
+        expected = np.asarray(JAX_NAMES[name](jnp.asarray(points)))
+        slope = np.asarray(jax.vmap(jax.grad(lambda z: JAX_NAMES[name](z)))(jnp.asarray(points)))
+    assert value(expression, points) == pytest.approx(expected, rel=1e-13, abs=1e-14)
+    assert value(differentiate(expression), points) == pytest.approx(slope, rel=1e-12, abs=1e-14)
+
+
+_smooth = st.sampled_from(["tanh", "erf", "sin", "cos", "softplus", "gelu", "sigmoid", "hermite2", "arctan", "silu", "relu", "abs"])
+_texts = st.recursive(
+    st.one_of(st.just("z"), st.floats(-2, 2).map(lambda x: f"({x:.3f})")),
+    lambda inner: st.one_of(
+        st.tuples(_smooth, inner).map(lambda p: f"{p[0]}({p[1]})"),
+        st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda p: f"({p[0]} {p[1]} {p[2]})"),
+        st.tuples(inner, inner).map(lambda p: f"({p[0]} / (1.5 + ({p[1]})**2))"),
+        st.tuples(inner, st.integers(2, 4)).map(lambda p: f"({p[0]})**{p[1]}"),
+        st.tuples(inner, inner).map(lambda p: f"maximum({p[0]}, {p[1]})"),
+    ),
+    max_leaves=6,
+)
+
+
+@given(_texts)
+def test_random_expressions_agree_with_jax_and_print_themselves(text: str) -> None:
+    expression = parse(text)
+    assert parse(name_of(expression)) is expression
+    places = np.array([z for z in POINTS if min([abs(z - k) for k in kinks(expression)], default=1) > 0.02])
+    with jax.enable_x64(True):
+        special = jsp
+
+        def on_jax(z):  # type: ignore[no-untyped-def]
+            return evaluate([expression], jnp.atleast_1d(z), jnp, special)[0][0]
+
+        slopes = np.asarray(jax.vmap(jax.grad(on_jax))(jnp.asarray(places)))
+        values = np.asarray(jax.vmap(on_jax)(jnp.asarray(places)))
+    assert value(expression, places) == pytest.approx(values, rel=1e-9, abs=1e-11)
+    assert value(differentiate(expression), places) == pytest.approx(slopes, rel=1e-7, abs=1e-9)
+
+
+def test_kinks_are_found() -> None:
+    assert kinks(parse("relu(2*z - 1)")) == (0.5,)
+    assert kinks(parse("abs(z**2 - 2)")) == pytest.approx((-np.sqrt(2), np.sqrt(2)), abs=1e-12)
+    assert kinks(parse("sign(sin(z)) + tanh(z)")) == pytest.approx([k * np.pi for k in range(-3, 4)], abs=1e-9)
+    assert kinks(parse("maximum(z, -z/2 + 1)")) == pytest.approx([2 / 3], abs=1e-15)
+    assert kinks(parse("tanh(z)")) == ()
+    assert kinks(parse("abs(3 + 0*z)*z")) == ()
+
+
+def test_common_subexpressions_are_computed_once() -> None:
+    calls = []
+
+    class Counting:
+        def __getattr__(self, name):  # type: ignore[no-untyped-def]
+            calls.append(name)
+            return getattr(np, name)
+
+    expression = parse("tanh(2*z)**2 + tanh(2*z)")
+    evaluate([expression, differentiate(expression)], POINTS, Counting())
+    assert calls.count("tanh") == 1
+
+
+def test_numpy_functions_can_be_traced() -> None:
+    from scipy.special import erf, expit
+
+    cases = [
+        (lambda z: np.tanh(2 * z) + 0.5 * (z**2 - 1), "tanh(2*z) + 0.5*(z**2 - 1)"),
+        (lambda z: np.maximum(0, z), "maximum(0, z)"),
+        (lambda z: erf(z) - expit(z), "erf(z) - sigmoid(z)"),
+        (lambda z: abs(z) / (1 + np.square(z)), "abs(z)/(1 + z**2)"),
+        (lambda z: np.float64(3) * np.exp(-z), "3*exp(-z)"),
+    ]
+    for function, text in cases:
+        traced = trace(function)
+        assert str(traced) == text
+        assert value(traced) == pytest.approx(function(POINTS), rel=1e-14)
+    for hopeless in (lambda z: np.where(z > 0, z, 0), lambda z: float(z), lambda z: "text", lambda z: np.cumsum(z)):
+        assert trace(hopeless) is None
+
+
+def test_names_survive_printing() -> None:
+    for name in ACTIVATIONS:
+        assert name_of(parse(name)) == name
+    for text in ("centered(relu)", "normalized(centered(gelu))", "2*centered(abs) - 1"):
+        assert name_of(parse(text)) == text
+    assert name_of(Z) == "identity"

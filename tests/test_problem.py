@@ -1,0 +1,186 @@
+"""The record: validation, defaults, conversions, files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firststep import InvalidParameter, Problem, readout_law
+
+GOOD = dict(student="tanh", teacher="sin", alpha=3, beta=1)
+
+
+def make(**changes: object) -> Problem:
+    return Problem(**{**GOOD, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(alpha=-1), ["alpha", "> 0", "-1"]),
+        (dict(alpha=math.nan), ["alpha", "nan"]),
+        (dict(alpha=math.inf), ["alpha", "finite"]),
+        (dict(alpha="lots"), ["alpha", "lots"]),
+        (dict(alpha=True), ["alpha", "True"]),
+        (dict(beta=0), ["beta", "> 0", "0"]),
+        (dict(alpha0=-0.1), ["alpha0", ">= 0"]),
+        (dict(step=-1), ["step", ">= 0"]),
+        (dict(step_exponent=1.5), ["step-exponent", "<= 1"]),
+        (dict(ridge=-1e-9), ["ridge", ">= 0"]),
+        (dict(ridge=math.nan), ["ridge", "nan"]),
+        (dict(ridge="1e2..1e-2:5"), ["ridge", "first < last"]),
+        (dict(ridge="1e-2..1e2"), ["ridge", "1e-4..1e2:13"]),
+        (dict(ridge=[]), ["ridge"]),
+        (dict(noise=-1), ["noise"]),
+        (dict(student="tnah"), ["student", "did you mean tanh"]),
+        (dict(student="exp(z**2)"), ["student", "square integrable", "diverges"]),
+        (dict(student="sqrt(abs(z))"), ["student", "derivative", "six digits"]),
+        (dict(student="2 + 0*z"), ["student", "constant"]),
+        (dict(teacher="open('x')"), ["teacher", "unknown function 'open'"]),
+        (dict(readout="1:0.5,2:0.4"), ["readout", "sum to 0.9"]),
+        (dict(readout="1:1.5,2:-0.5"), ["readout", "positive"]),
+        (dict(readout="1:0.5,1:0.5"), ["readout", "twice"]),
+        (dict(readout="nan:1"), ["readout", "finite"]),
+        (dict(readout="gausian"), ["readout", "did you mean gaussian"]),
+        (dict(readout="1:x"), ["readout", "value:weight"]),
+        (dict(readout=3), ["readout"]),
+        (dict(init="ball"), ["init", "gaussian, sphere"]),
+        (dict(dimension=1), ["dimension", ">= 2"]),
+        (dict(dimension=10.5), ["dimension", "10.5"]),
+        (dict(dimension=-math.inf), ["dimension"]),
+        (dict(alfa=2), ["alfa", "did you mean alpha"]),
+        (dict(ridge_convention="bah"), ["ridge-convention", "ba, cui"]),
+        (dict(ridge="x", ridge_convention="cui"), ["ridge", "x"]),
+    ],
+)
+def test_faults_are_one_line_that_names_the_parameter(changes: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        make(**changes)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "PydanticUndefined" not in message
+    for word in words:
+        assert word in message
+
+
+def test_all_faults_are_found_at_once() -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        Problem(alpha=-1, beta=0, ridge="z", teacher="nope")
+    faults = {fault.parameter for fault in caught.value.faults}
+    assert faults == {"student", "teacher", "alpha", "beta", "ridge"}
+
+
+def test_defaults_and_frozen() -> None:
+    problem = make()
+    assert (problem.alpha0, problem.step, problem.step_exponent, problem.noise) == (3.0, 1.0, 0.5, 0.0)
+    assert (str(problem.readout), problem.init, problem.dimension) == ("gaussian", "gaussian", math.inf)
+    with pytest.raises(Exception, match="frozen"):
+        problem.alpha = 2.0
+    assert problem.replace(alpha=7).alpha0 == 7
+    assert make(alpha0=2).replace(alpha=7).alpha0 == 2
+    assert not make(alpha0=0).takes_step
+    assert not make(step=0).takes_step
+
+
+def test_ridge_forms() -> None:
+    assert make(ridge=0.1).ridges == (0.1,)
+    assert make(ridge="1e-4..1e2:13").ridges == pytest.approx(np.geomspace(1e-4, 1e2, 13))
+    assert make(ridge=["0.1", "1..10:2"]).ridge == (0.1, 1.0, 10.0)
+    assert make(ridge=np.array([1.0, 2.0])).ridge == (1.0, 2.0)
+    assert make(ridge=(1.0,)).ridge == (1.0,)
+    assert make(ridge="0.1, 0.2").ridge == (0.1, 0.2)
+
+
+def test_cui_ridge_is_the_same_estimator() -> None:
+    """sum|y - Phi a|^2 + l|a|^2 and (1/n)|y - Phi a|^2 + (ridge/N)|a|^2 have the same minimiser."""
+    problem = make(alpha=3, beta=1.5, ridge=0.1, ridge_convention="cui")
+    sizes = problem.sizes(200)
+    assert problem.ridge / sizes.width == pytest.approx(0.1 / sizes.samples)
+
+
+def test_sizes() -> None:
+    sizes = make(alpha=2.5, beta=0.3, alpha0=1.21).sizes(100)
+    assert (sizes.dimension, sizes.samples, sizes.width, sizes.step_samples) == (100, 250, 30, 121)
+    with pytest.raises(InvalidParameter, match="at least 50 for alpha = 0.01"):
+        make(alpha=0.01).sizes(10)
+    assert make(alpha=0.01).sizes(50).samples == 1
+    with pytest.raises(InvalidParameter, match="finite size"):
+        make().sizes()
+    assert make(alpha0=0).sizes(10).step_samples == 0
+
+
+def test_named_notations_round_trip() -> None:
+    ba = make(noise=0.2, step=2.0, step_exponent=0.25, ridge=(0.1, 1.0))
+    assert Problem.from_ba(**ba.to_ba()) == ba
+    assert ba.to_ba()["psi1"] == 3.0
+    cui = make(alpha0=20, step=3, ridge=0.1 / 3, readout="ones", init="sphere", dimension=1000)
+    assert Problem.from_cui(**cui.to_cui()) == cui
+    assert cui.to_cui()["lambda_"] == pytest.approx(0.1)
+    with pytest.raises(InvalidParameter, match="alpha0 must be equal to alpha"):
+        cui.to_ba()
+    with pytest.raises(InvalidParameter, match="step-exponent"):
+        ba.to_cui()
+
+
+def test_kernel_lower_bound() -> None:
+    exact = 2 / math.pi * math.asin(2 / 3) - 4 / (3 * math.pi)
+    assert make(teacher="erf").kernel_lower_bound == pytest.approx(exact, rel=1e-12)
+    assert make(teacher="identity").kernel_lower_bound == pytest.approx(0, abs=1e-25)
+
+
+_problems = st.fixed_dictionaries(
+    dict(
+        student=st.sampled_from(["tanh", "centered(relu)", "tanh(2*z) + 0.5*(z**2-1)"]),
+        teacher=st.sampled_from(["sin", "erf", "z**2 - 1"]),
+        alpha=st.floats(1e-3, 1e3),
+        beta=st.floats(1e-3, 1e3),
+        alpha0=st.floats(0, 1e3),
+        step=st.floats(0, 50),
+        step_exponent=st.floats(0, 1),
+        ridge=st.one_of(st.floats(0, 1e4), st.lists(st.floats(0, 1e4), min_size=2, max_size=4)),
+        noise=st.floats(0, 3),
+        readout=st.sampled_from(["gaussian", "ones", "signs", "-1:0.25,0.5:0.5,2:0.25"]),
+        init=st.sampled_from(["gaussian", "sphere"]),
+        dimension=st.one_of(st.integers(2, 10**6), st.just(math.inf)),
+    )
+)
+
+
+@given(_problems)
+def test_files_and_json_keep_everything(tmp_path_factory: pytest.TempPathFactory, fields: dict[str, object]) -> None:
+    problem = Problem(**fields)
+    path = tmp_path_factory.mktemp("problem") / "problem.toml"
+    path.write_text(problem.to_toml())
+    assert Problem.from_toml(path) == problem
+    assert Problem(**json.loads(json.dumps(problem.to_dict()))) == problem
+
+
+def test_broken_files(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="No such file"):
+        Problem.from_toml(tmp_path / "missing.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("alpha = = 3")
+    with pytest.raises(InvalidParameter, match="valid TOML"):
+        Problem.from_toml(broken)
+    broken.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidParameter, match="valid TOML"):
+        Problem.from_toml(broken)
+    broken.write_text('student = "tanh"\nteacher = "sin"\nalpha = 1\nbeta = 1\nstep-exponant = 0.5')
+    with pytest.raises(InvalidParameter, match="did you mean step-exponent"):
+        Problem.from_toml(broken)
+
+
+def test_readout_laws() -> None:
+    law = readout_law({2: 0.25, -1: 0.25, 0.5: 0.5})
+    assert law == readout_law("-1:0.25,0.5:0.5,2:0.25") == readout_law(str(law))
+    assert law.mean == pytest.approx(0.5)
+    assert law.second_moment == pytest.approx(1.375)
+    assert readout_law("signs").mean == 0
+    assert readout_law("gaussian").second_moment == 1
+    assert str(readout_law("1:1")) == "ones"
