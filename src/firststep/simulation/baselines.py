@@ -18,7 +18,7 @@ from firststep.problem import Problem
 from firststep.simulation.backends import Backend
 from firststep.simulation.design import Design
 from firststep.simulation.network import NO_STEP, Measured, finish_test, test_sums
-from firststep.simulation.ridge import solve_gram
+from firststep.simulation.ridge import is_nearly_singular, solve_gram
 from firststep.simulation.weights import draw_teacher, draw_weights, labels
 
 
@@ -73,11 +73,12 @@ class KernelRidge:
         teacher, inputs, slopes, targets, gram = self._train(key, backend.to_device(problem.noise))
         scale = sizes.samples / sizes.width if self.design.model == "ntk" else 1.0
         shifts = tuple(scale * ridge for ridge in problem.ridges)
+        singular = is_nearly_singular(gram, shifts, float(np.finfo(backend.dtype).eps))
         coefficients = solve_gram(backend, gram, targets, shifts)
-        if min(shifts) > 0:
-            residual = coefficients * backend.to_device(shifts)
-        else:  # a singular K leaves a residual; the eigendecomposition used for ridge 0 has not touched K
+        if singular:  # the null space of K keeps its part of the labels
             residual = targets[:, None] - gram @ coefficients
+        else:
+            residual = coefficients * backend.to_device(shifts)
         training_error = np.mean(backend.to_host(residual).astype(float) ** 2, axis=0)
         sums = self._test(key, teacher, inputs, slopes, coefficients)
         found = finish_test(sums, self.design.test_samples, backend)

@@ -23,6 +23,8 @@ from firststep.errors import NotConverged
 from firststep.simulation.backends import Backend
 
 Array = NDArray[np.float64]
+NOT_POSITIVE = "the ridge system is not positive definite: the kernel function is not a kernel, or the features are not finite"
+NOT_FINITE = "the ridge system could not be solved: the features or labels are not finite"
 CHOLESKY_AT_MOST = 5  # above this many ridge values one tridiagonal reduction is faster (docs/benchmarks.md)
 
 
@@ -35,21 +37,28 @@ def solve_gram(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...
     return backend.to_device(solve_path(matrix, np.asarray(right, dtype=np.float64), ridges, precision))
 
 
+def is_nearly_singular(matrix: Any, ridges: tuple[float, ...], precision: float) -> bool:
+    """Whether rounding may make A + ridge indefinite. Then eigenvectors are used, and ``matrix`` is left untouched."""
+    return min(ridges) <= 10 * matrix.shape[0] * precision * float(matrix.trace())
+
+
 def _solve_on_device(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
     """One Cholesky factorisation per ridge (on a GPU cheaper than any reduction), or eigenvectors if a ridge is too small."""
     xp = backend.xp
     precision = float(np.finfo(backend.dtype).eps)
     size = gram.shape[0]
-    if min(ridges) <= 10 * size * precision * float(xp.trace(gram)):
+    if is_nearly_singular(gram, ridges, precision):
         eigenvalues, vectors = xp.linalg.eigh(gram)
-        kept = xp.where(eigenvalues > size * precision * xp.abs(eigenvalues).max(), eigenvalues, 0.0)
-        shifted = kept[:, None] + backend.to_device(ridges)
-        inverse = xp.where(shifted > 0, 1 / xp.where(shifted > 0, shifted, 1.0), 0.0)
+        cut = size * precision * xp.abs(eigenvalues).max()
+        if float(eigenvalues[0]) < -10 * float(cut):
+            raise NotConverged(NOT_POSITIVE)
+        kept = (eigenvalues > cut)[:, None]
+        inverse = kept / xp.where(kept, eigenvalues[:, None] + backend.to_device(ridges), 1.0)
         solutions = vectors @ (inverse * (vectors.T @ right)[:, None])
     else:
         solutions = xp.stack([_device_cholesky(gram, right, ridge) for ridge in ridges], axis=1)
-    if not bool(xp.all(xp.isfinite(solutions))):
-        raise NotConverged("the ridge system could not be solved: the features or labels are not finite")
+    if not bool(xp.all(xp.isfinite(solutions))):  # a failed Cholesky factorisation gives nan
+        raise NotConverged(NOT_POSITIVE)
     return solutions
 
 
@@ -78,8 +87,7 @@ def solve_path(matrix: Array, right: Array, ridges: tuple[float, ...], precision
     Fortran-ordered.
     """
     values = np.asarray(ridges)
-    rounding = 10 * len(right) * precision * float(np.trace(matrix))  # A may be indefinite by this much
-    if values.min() <= rounding:
+    if is_nearly_singular(matrix, ridges, precision):
         solutions = _by_eigenvectors(matrix, right, values, precision)
     elif len(values) <= CHOLESKY_AT_MOST or len(right) < 3:  # LAPACK wants a real tridiagonal
         last = len(values) - 1
@@ -87,7 +95,7 @@ def solve_path(matrix: Array, right: Array, ridges: tuple[float, ...], precision
     else:
         solutions = _by_tridiagonal(matrix, right, values)
     if not np.all(np.isfinite(solutions)):
-        raise NotConverged("the ridge system could not be solved: the features or labels are not finite")
+        raise NotConverged(NOT_FINITE)
     return solutions
 
 
@@ -96,7 +104,7 @@ def _by_cholesky(matrix: Array, right: Array, ridge: float, overwrite: bool) -> 
     np.einsum("ii->i", shifted)[:] += ridge
     factor, info = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
     if info:
-        raise NotConverged(f"the ridge system is not positive definite at ridge {ridge:g}: are the features finite?")
+        raise NotConverged(NOT_POSITIVE)
     solution, _ = lapack.dpotrs(factor, right, lower=1)
     return np.asarray(solution)
 
@@ -111,7 +119,7 @@ def _by_tridiagonal(matrix: Array, right: Array, ridges: Array) -> Array:
     for column, ridge in enumerate(ridges):
         _, _, x, info = lapack.dptsv(diagonal + ridge, beside, rotated)
         if info:
-            raise NotConverged(f"the ridge system is not positive definite at ridge {ridge:g}: are the features finite?")
+            raise NotConverged(NOT_POSITIVE)
         solved[:, column] = np.ravel(x)
     return _apply(reflectors, tau, solved, transpose=False)
 
@@ -130,9 +138,14 @@ def _apply(reflectors: Array, tau: Array, columns: Array, transpose: bool) -> Ar
 
 
 def _by_eigenvectors(matrix: Array, right: Array, ridges: Array, precision: float) -> Array:
-    """Any ridge >= 0: eigenvalues within rounding of zero are taken as zero, and 1/0 as 0."""
+    """Any ridge >= 0. The null space (eigenvalues within rounding of zero) is left out of the solution.
+
+    That is exact: F^T y has no part there, and F^T annihilates the part a dual solution would have.
+    """
     eigenvalues, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
     cut = len(eigenvalues) * precision * float(np.max(np.abs(eigenvalues)))
-    shifted = np.where(eigenvalues > cut, eigenvalues, 0.0)[:, None] + ridges
-    inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > 0)
+    if eigenvalues[0] < -10 * cut:
+        raise NotConverged(NOT_POSITIVE)
+    shifted = eigenvalues[:, None] + ridges
+    inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=(eigenvalues > cut)[:, None])
     return np.asarray(vectors @ (inverse * (vectors.T @ right)[:, None]))
