@@ -23,9 +23,7 @@ CLOSED = {
     "hermite2": (0, 0, 2, 2, 4),
     "hermite3": (0, 0, 0, 6, 18),
     "hermite4": (0, 0, 0, 24, 96),
-    "exp(0.7*z)": tuple(
-        math.exp(0.245) * x for x in (1, 0.7, 0.49, math.exp(0.735), 0.49 * (math.exp(0.735) - math.exp(0.245)))
-    ),
+    "exp(0.7*z)": tuple(math.exp(0.245) * x for x in (1, 0.7, 0.49, math.exp(0.735), 0.49 * (math.exp(0.735) - math.exp(0.245)))),
 }
 
 
@@ -65,7 +63,9 @@ def test_moments_agree_with_sampling_and_parts(name: str) -> None:
 
 def test_hermite_coefficients() -> None:
     assert activation("hermite3").hermite_coefficients(5) == pytest.approx([0, 0, 0, 6, 0, 0], abs=1e-11)
-    assert activation("relu").hermite_coefficients(4)[2:] == pytest.approx([1 / math.sqrt(2 * PI), 0, -1 / math.sqrt(2 * PI)], abs=1e-12)
+    assert activation("relu").hermite_coefficients(4)[2:] == pytest.approx(
+        [1 / math.sqrt(2 * PI), 0, -1 / math.sqrt(2 * PI)], abs=1e-12
+    )
 
 
 def test_wrappers() -> None:

@@ -107,7 +107,7 @@ def test_cui_ridge_is_the_same_estimator() -> None:
 def test_sizes() -> None:
     sizes = make(alpha=2.5, beta=0.3, alpha0=1.21).sizes(100)
     assert (sizes.dimension, sizes.samples, sizes.width, sizes.step_samples) == (100, 250, 30, 121)
-    with pytest.raises(InvalidParameter, match="at least 50 for alpha = 0.01"):
+    with pytest.raises(InvalidParameter, match=r"at least 50 for alpha = 0\.01"):
         make(alpha=0.01).sizes(10)
     assert make(alpha=0.01).sizes(50).samples == 1
     with pytest.raises(InvalidParameter, match="finite size"):

@@ -70,6 +70,7 @@ app = App(
     help="What one gradient step does to a two-layer network.",
     version=firststep.__version__,
     result_action="return_value",
+    suppress_keyboard_interrupt=False,
 )
 
 
@@ -227,11 +228,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def main() -> None:
-    code = run()
     try:
+        code = run()
         sys.stdout.flush()
         sys.stderr.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader of our output has gone: nobody to tell
         os._exit(1)
     if code == 130:
         os._exit(130)  # do not wait for anything

@@ -17,8 +17,17 @@ def data(problem: Problem, draws: HostDraws, d: int, count: int, purpose: str, t
     return x, clean + problem.noise * noise
 
 
-def network(problem: Problem, d: int, seed: int, number: int, test_samples: int, parameterization: str = "mean-field", steps: int = 1,
-            batches: str = "fresh", reuse: bool = False):  # type: ignore[no-untyped-def]  # fmt: skip
+def network(  # type: ignore[no-untyped-def]
+    problem: Problem,
+    d: int,
+    seed: int,
+    number: int,
+    test_samples: int,
+    parameterization: str = "mean-field",
+    steps: int = 1,
+    batches: str = "fresh",
+    reuse: bool = False,
+):
     """Risk and training error for every ridge, and the weights before and after training."""
     draws, sizes = HostDraws(seed, number), problem.sizes(d)
     n, n0, width = sizes.samples, sizes.step_samples, sizes.width
@@ -31,7 +40,9 @@ def network(problem: Problem, d: int, seed: int, number: int, test_samples: int,
         at = draws.vector("readout", width)
     else:
         edges = np.cumsum(problem.readout.weights)
-        at = np.array([problem.readout.values[int(np.searchsorted(edges[:-1], u, side="right"))] for u in draws.uniform("readout", width)])
+        at = np.array(
+            [problem.readout.values[int(np.searchsorted(edges[:-1], u, side="right"))] for u in draws.uniform("readout", width)]
+        )
     a = at / math.sqrt(width)
     eta = problem.step * width**problem.step_exponent
     front = 1 / math.sqrt(width) if parameterization == "mean-field" else 1.0

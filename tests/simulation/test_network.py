@@ -92,7 +92,7 @@ def test_training_options_agree_with_the_plain_version(options: dict[str, object
 def test_gradient_step_is_the_gradient_of_the_written_loss(
     parameterization: str, backend_name: str, student: str, generic: Problem
 ) -> None:
-    """W1 - W0 = -eta N grad of the mean-field loss (1/2n)|f(X) - y|^2, f = a.s(X W)/sqrt N ([Ba] section 2.1); -eta grad without."""
+    """G = -sqrt N grad of the mean-field loss (1/2n)|f(X) - y|^2, f = a.s(X W)/sqrt N ([Ba] section 2.1); -grad for ntk."""
     problem = generic.replace(student=student)
     backend = make_backend(backend_name)
     sizes = problem.sizes(30)
@@ -148,7 +148,9 @@ def test_learned_function_is_the_binned_prediction(generic: Problem) -> None:
     assert found.kappa_counts.values.sum() == pytest.approx(5000 * 0.9973, rel=0.01)
     middle = np.abs(found.kappa) < 1.5
     aligned = found.alignment.mean
-    expected = [np.mean(problem.teacher(aligned * k + math.sqrt(1 - aligned**2) * np.linspace(-4, 4, 81))) for k in found.kappa[middle]]
+    expected = [
+        np.mean(problem.teacher(aligned * k + math.sqrt(1 - aligned**2) * np.linspace(-4, 4, 81))) for k in found.kappa[middle]
+    ]
     assert np.corrcoef(found.target_function.mean[middle], expected)[0, 1] > 0.9
 
 
@@ -276,7 +278,9 @@ def test_callable_activations(generic: Problem) -> None:
 def test_shared_workers(generic: Problem) -> None:
     with Workers(2) as workers:
         for seed in range(3):
-            same(simulate(generic, 20, 3, seed, test_samples=200, workers=workers), simulate(generic, 20, 3, seed, test_samples=200))
+            same(
+                simulate(generic, 20, 3, seed, test_samples=200, workers=workers), simulate(generic, 20, 3, seed, test_samples=200)
+            )
 
 
 # Models -----------------------------------------------------------------------------------------------------------------------
@@ -371,7 +375,7 @@ def test_too_large_is_said_before_starting(model: str, generic: Problem) -> None
 
 
 def test_too_small_for_the_ratios(generic: Problem) -> None:
-    with pytest.raises(InvalidParameter, match="dimension must be at least 250 for alpha = 0.002"):
+    with pytest.raises(InvalidParameter, match=r"dimension must be at least 250 for alpha = 0\.002"):
         simulate(generic.replace(alpha=0.002), 100)
 
 

@@ -16,7 +16,7 @@ from scipy.stats import kstest
 from firststep import InvalidParameter, WorkerFailed, activation, readout_law
 from firststep.simulation.backends import available_memory, make_backend
 from firststep.simulation.features import chebyshev_basis, conditional_table
-from firststep.simulation.observables import leading_singular_values
+from firststep.simulation.observables import LeadingSingularValues
 from firststep.simulation.randomness import CHUNK, PURPOSES, HostDraws
 from firststep.simulation.weights import draw_readout
 from firststep.simulation.workers import Workers
@@ -71,7 +71,7 @@ def test_singular_values(shape: tuple[int, int], spike: float, backend_name: str
     backend = make_backend(backend_name)
     with backend.scope():
         on_device, start = backend.to_device(matrix), backend.to_device(rng.standard_normal(shape[1]))
-        found = leading_singular_values(lambda x: on_device @ x, lambda x: x @ on_device, start, shape[0], backend, 2)
+        found = LeadingSingularValues(backend)(on_device, start, 2)
     left, values, _ = np.linalg.svd(matrix)
     assert found.values == pytest.approx(values[: len(found.values)], rel=5e-3)
     if spike:
@@ -83,10 +83,14 @@ def test_singular_values_of_special_matrices() -> None:
 
     def of(matrix):  # type: ignore[no-untyped-def]
         start = np.ones(matrix.shape[1]) + np.arange(matrix.shape[1])
-        return leading_singular_values(lambda x: matrix @ x, lambda x: x @ matrix, start, matrix.shape[0], backend, 2).values
+        return LeadingSingularValues(backend)(matrix, start, 2).values
 
     assert of(np.zeros((4, 5))).tolist() == [0, 0]
     assert of(np.outer([1.0, 2.0, 2.0], [3.0, 4.0])) == pytest.approx([15, 0], abs=1e-9)
+    rng = np.random.default_rng(5)
+    base, column, row = rng.standard_normal((30, 20)), rng.standard_normal(30), rng.standard_normal(20)
+    found = LeadingSingularValues(backend)(base, np.ones(20), 1, minus=(column, row))
+    assert found.values[0] == pytest.approx(np.linalg.norm(base - np.outer(column, row), 2), rel=2e-3)
     large = np.random.default_rng(0).standard_normal((400, 400)) / 20
     assert of(large) == pytest.approx(np.linalg.svd(large, compute_uv=False)[:2], rel=4e-3)
 

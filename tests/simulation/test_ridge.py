@@ -11,7 +11,14 @@ from firststep.simulation import ridge as module
 from firststep.simulation.backends import make_backend
 from firststep.simulation.ridge import solve_gram, solve_path
 
-SHAPES = {"tall": (300, 60), "square": (80, 80), "nearly square": (81, 80), "wide": (50, 120), "one column": (30, 1), "one row": (1, 30)}
+SHAPES = {
+    "tall": (300, 60),
+    "square": (80, 80),
+    "nearly square": (81, 80),
+    "wide": (50, 120),
+    "one column": (30, 1),
+    "one row": (1, 30),
+}
 FEW = (1e-3, 0.2, 5.0)
 MANY = tuple(np.geomspace(1e-4, 1e2, 17))
 

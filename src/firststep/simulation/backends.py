@@ -227,10 +227,12 @@ class JaxBackend(Backend):
         return total + left.T @ right
 
     def add_gram(self, total: Any, features: Any) -> Any:
-        return total + features.T @ features
+        """total + features^T features in the lower triangle: a GPU computes no more than that."""
+        return self._jax.lax.linalg.symmetric_product(features.T, total, alpha=1.0, beta=1.0)
 
     def outer_gram(self, features: Any) -> Any:
-        return features @ features.T
+        size = features.shape[0]
+        return self._jax.lax.linalg.symmetric_product(features, self.zeros((size, size)))
 
     def memory_limit(self) -> int | None:
         if self.device == "cpu":

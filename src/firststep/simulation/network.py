@@ -41,6 +41,7 @@ class NetworkKernel:
         self._primal = backend.compile(self._primal_stage)
         self._collect = backend.compile(self._collect_stage)
         self._test = backend.compile(self._test_stage)
+        self._singular = leading_singular_values(backend)
 
     # Stages: pure functions of a key and arrays ---------------------------------------------------------------------------------
 
@@ -161,12 +162,11 @@ class NetworkKernel:
         step): A = (c1/(n0 sqrt N)) X^T y a^T, so eta sqrt N A = eta c1 (X^T y/n0) a^T.
         """
         backend, xp = self.backend, self.backend.xp
-        d, width = self.design.sizes.dimension, self.design.sizes.width
+        width = self.design.sizes.width
         norm = xp.linalg.norm(moments[:, 0])
         direction = moments[:, 0] / xp.where(norm > 0, norm, 1.0)
         start = backend.draws(key).vector("singular vectors", width)
-        of_update = leading_singular_values(lambda x: update @ x, lambda x: x @ update, start, d, backend, count=2)
-        of_weights = leading_singular_values(lambda x: weights @ x, lambda x: x @ weights, start, d, backend, count=2)
+        of_update, of_weights = self._singular(update, start, 2), self._singular(weights, start, 2)
         measured = dict(
             gradient_norm=float(norm),
             alignment=float(direction @ teacher),
@@ -180,13 +180,7 @@ class NetworkKernel:
         if self.design.training.steps == 1 and of_update.values[0] > 0:
             spike = rate * self.design.student.moments.linear * moments[:, 1]
             amplitudes = readout / math.sqrt(width)
-            rest = leading_singular_values(
-                lambda x: update @ x - spike * (amplitudes @ x),
-                lambda x: x @ update - amplitudes * (spike @ x),
-                start,
-                d,
-                backend,
-            )
+            rest = self._singular(update, start, minus=(spike, amplitudes))
             measured["rank_one_error"] = rest.values[0] / of_update.values[0]
         if self.design.training.steps > 1:
             sign = xp.where(of_update.left @ teacher < 0, -1.0, 1.0)

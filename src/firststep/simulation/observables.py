@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,64 +23,84 @@ class SingularTriplets:
     left: Any
 
 
-def leading_singular_values(
-    forward: Callable[[Any], Any],
-    backward: Callable[[Any], Any],
-    start: Any,
-    rows: int,
-    backend: Backend,
-    count: int = 1,
-    tolerance: float = 0.01,
-    max_iterations: int = 300,
-) -> SingularTriplets:
-    """Golub-Kahan-Lanczos bidiagonalisation with full reorthogonalisation, from the start vector in R^N.
+class LeadingSingularValues:
+    """Golub-Kahan-Lanczos bidiagonalisation with full reorthogonalisation of a matrix minus, if asked, a rank-one part.
 
-    Stops when the residual of each of the ``count`` leading triplets is below tolerance times its value. The error of a value is at
-    most its residual, and in practice of order residual^2: about 1e-3 at the edge of a bulk, rounding for an outlier. A value
-    that has not converged after ``max_iterations`` is nan.
+    Stops when the residual of each of the ``count`` leading triplets is below ``tolerance`` times its value. The error of a value
+    is at most its residual, and in practice of order residual^2: about 1e-3 at the edge of a bulk, rounding for an outlier. A
+    value that has not converged after ``max_iterations`` is nan.
     """
-    xp = backend.xp
-    columns = start.shape[0]
-    count = min(count, rows, columns)
-    limit = min(max_iterations, rows + 1)
-    room = 48
-    left_basis, right_basis = backend.zeros((room, rows)), backend.zeros((room, columns))
-    alphas: list[float] = []  # diagonal and
-    betas: list[float] = []  # upper diagonal of the bidiagonal matrix
-    right = start / xp.linalg.norm(start)
-    left = backend.zeros((rows,))
-    for j in range(limit):
-        if j == room:
-            left_basis = xp.concatenate([left_basis, backend.zeros((room, rows))])
-            right_basis = xp.concatenate([right_basis, backend.zeros((room, columns))])
-            room *= 2
-        right_basis = backend.set_row(right_basis, j, right)
-        left = forward(right) - (betas[-1] if betas else 0.0) * left
-        left = left - left_basis.T @ (left_basis @ left)
-        alpha = float(xp.linalg.norm(left))
-        if alpha <= 1e-7 * max([1e-300, *alphas]):  # the Krylov space is invariant: [B, beta e_j] is all there is
-            break
-        left = left / alpha
-        left_basis = backend.set_row(left_basis, j, left)
-        right = backward(left) - alpha * right
-        right = right - right_basis.T @ (right_basis @ right)
-        beta = float(xp.linalg.norm(right))
-        alphas.append(alpha)
-        betas.append(beta)
-        if beta <= 1e-7 * max(alphas):
-            break
-        if j >= count and j % 3 == 0:
-            _, values, residuals = _bidiagonal(alphas, betas, closed=False)
-            if np.all(residuals[:count] <= tolerance * values[:count]):
-                break
-        right = right / beta
-    if not alphas:
-        return SingularTriplets(np.zeros(count), left)
-    vectors, values, residuals = _bidiagonal(alphas, betas, closed=alpha <= 1e-7 * max(alphas))
-    padding = np.zeros(max(0, count - len(values)))
-    values = np.where(residuals <= tolerance * values, values, np.nan)
-    weights = backend.to_device(np.concatenate([vectors[:, 0], np.zeros(room - len(alphas))]))
-    return SingularTriplets(np.concatenate([values[:count], padding]), left_basis.T @ weights)
+
+    STRIDE = 4  # iterations between two looks at convergence: one compiled call each
+
+    def __init__(self, backend: Backend, tolerance: float = 0.01, max_iterations: int = 300) -> None:
+        self._backend, self._tolerance, self._limit = backend, tolerance, max_iterations
+        self._advance = backend.compile(self._advance_stage)
+
+    def _advance_stage(self, matrix: Any, minus: Any, bases: Any, vectors: Any, beta: Any, first: Any) -> Any:
+        """STRIDE iterations from number ``first``: new bases and vectors, and the diagonals they add."""
+        xp, set_row = self._backend.xp, self._backend.set_row
+        (column, row), (left_basis, right_basis), (left, right) = minus, bases, vectors
+        alphas, betas = [], []
+        tiny = np.finfo(self._backend.dtype).tiny
+        for j in range(self.STRIDE):
+            right_basis = set_row(right_basis, first + j, right)
+            left = matrix @ right - column * (row @ right) - beta * left
+            left = left - left_basis.T @ (left_basis @ left)
+            alpha = xp.linalg.norm(left)
+            left = left / xp.maximum(alpha, tiny)
+            left_basis = set_row(left_basis, first + j, left)
+            right = left @ matrix - row * (column @ left) - alpha * right
+            right = right - right_basis.T @ (right_basis @ right)
+            beta = xp.linalg.norm(right)
+            right = right / xp.maximum(beta, tiny)
+            alphas.append(alpha)
+            betas.append(beta)
+        return (left_basis, right_basis), (left, right), xp.stack(alphas), xp.stack(betas)
+
+    def __call__(self, matrix: Any, start: Any, count: int = 1, minus: tuple[Any, Any] | None = None) -> SingularTriplets:
+        """The ``count`` largest singular values of matrix - column row^T (``minus``), from the start vector in R^columns."""
+        backend, xp = self._backend, self._backend.xp
+        rows, columns = matrix.shape
+        count = min(count, rows, columns)
+        room = 12 * self.STRIDE
+        bases = (backend.zeros((room, rows)), backend.zeros((room, columns)))
+        vectors = (backend.zeros((rows,)), start / xp.linalg.norm(start))
+        minus = (backend.zeros((rows,)), backend.zeros((columns,))) if minus is None else minus
+        alphas: list[float] = []  # diagonal and
+        betas: list[float] = []  # upper diagonal of the bidiagonal matrix
+        closed = False
+        while not closed and len(alphas) < min(self._limit, rows + 1):
+            if len(alphas) == room:
+                bases = tuple(xp.concatenate([each, backend.zeros(each.shape)]) for each in bases)
+                room *= 2
+            beta = backend.to_device(betas[-1] if betas else 0.0)
+            bases, vectors, more_alphas, more_betas = self._advance(matrix, minus, bases, vectors, beta, len(alphas))
+            for alpha, beta in zip(backend.to_host(more_alphas).tolist(), backend.to_host(more_betas).tolist(), strict=True):
+                if alpha <= 1e-7 * max([1e-30, *alphas]):  # the Krylov space is invariant: [B, beta e_j] is all there is
+                    closed = True
+                    break
+                alphas.append(alpha)
+                betas.append(beta)
+                if beta <= 1e-7 * max(alphas):
+                    closed = True
+                    break
+            if alphas:
+                left, values, residuals = _bidiagonal(alphas, betas, closed)
+                if len(values) >= count and np.all(residuals[:count] <= self._tolerance * values[:count]):
+                    break
+        if not alphas:
+            return SingularTriplets(np.zeros(count), backend.zeros((rows,)))
+        padding = np.zeros(max(0, count - len(values)))
+        values = np.where(residuals <= self._tolerance * values, values, np.nan)
+        weights = backend.to_device(np.concatenate([left[:, 0], np.zeros(room - len(alphas))]))
+        return SingularTriplets(np.concatenate([values[:count], padding]), bases[0].T @ weights)
+
+
+@lru_cache(maxsize=8)
+def leading_singular_values(backend: Backend) -> LeadingSingularValues:
+    """One solver per backend, so that its compiled code serves every design of the same shape."""
+    return LeadingSingularValues(backend)
 
 
 def _bidiagonal(alphas: list[float], betas: list[float], closed: bool) -> tuple[Any, Any, Any]:

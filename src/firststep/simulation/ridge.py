@@ -29,7 +29,10 @@ CHOLESKY_AT_MOST = 5  # above this many ridge values one tridiagonal reduction i
 
 
 def solve_gram(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
-    """(gram + ridge)^-1 right for every ridge, on the backend's device; ``gram`` comes from Backend.add_gram and is used up."""
+    """(gram + ridge)^-1 right for every ridge, on the backend's device.
+
+    ``gram`` comes from Backend.add_gram or outer_gram, which fill one triangle (NumPy: the upper, JAX: the lower), and is used up.
+    """
     if backend.name == "jax":
         return _solve_on_device(backend, gram, right, ridges)
     matrix = np.asarray(gram.T, dtype=np.float64, order="F")  # NumPy's gram holds the upper triangle in C order
@@ -39,7 +42,7 @@ def solve_gram(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...
 
 def is_nearly_singular(matrix: Any, ridges: tuple[float, ...], precision: float) -> bool:
     """Whether rounding may make A + ridge indefinite. Then eigenvectors are used, and ``matrix`` is left untouched."""
-    return min(ridges) <= 10 * matrix.shape[0] * precision * float(matrix.trace())
+    return bool(min(ridges) <= 10 * matrix.shape[0] * precision * float(matrix.trace()))
 
 
 def _solve_on_device(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
@@ -48,7 +51,7 @@ def _solve_on_device(backend: Backend, gram: Any, right: Any, ridges: tuple[floa
     precision = float(np.finfo(backend.dtype).eps)
     size = gram.shape[0]
     if is_nearly_singular(gram, ridges, precision):
-        eigenvalues, vectors = xp.linalg.eigh(gram)
+        eigenvalues, vectors = xp.linalg.eigh(gram, UPLO="L", symmetrize_input=False)
         cut = size * precision * xp.abs(eigenvalues).max()
         if float(eigenvalues[0]) < -10 * float(cut):
             raise NotConverged(NOT_POSITIVE)

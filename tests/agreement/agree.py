@@ -1,0 +1,79 @@
+"""Run cases and print a table: ``python tests/agreement/agree.py [--backend jax] [section9 convergence large small reference]``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from firststep import simulate
+
+sys.path.insert(0, str(Path(__file__).parent))
+import tables
+from tables import Case
+
+
+class Comparison(NamedTuple):
+    case: Case
+    quantity: str
+    ridge: float
+    expected: float
+    expected_error: float
+    found: float
+    found_error: float
+
+    @property
+    def z(self) -> float:
+        return (self.found - self.expected) / math.hypot(self.expected_error, self.found_error)
+
+    def row(self) -> str:
+        values = f"{self.expected:.5f} ± {self.expected_error:.5f} | {self.found:.5f} ± {self.found_error:.5f} | {self.z:+.1f}"
+        where = f"{self.case.name} | {self.case.model} | {self.case.dimension} | {self.quantity} | {self.ridge:.3g}"
+        return f"| {where} | {values} |"
+
+
+def compare(case: Case, replicates: int | None = None, seed: int = 20, **options: Any) -> Iterator[Comparison]:
+    """Every number of the case next to ours."""
+    found = simulate(case.problem, case.dimension, replicates or case.replicates, seed, model=case.model, **options)
+    for quantity in ("risk", "training_error"):
+        estimate = getattr(found, quantity)
+        means, errors = np.atleast_1d(estimate.mean), np.atleast_1d(estimate.standard_error)
+        for column, (expected, expected_error) in enumerate(getattr(case, quantity)):
+            ridge = case.problem.ridges[column]
+            yield Comparison(case, quantity, ridge, expected, expected_error, float(means[column]), float(errors[column]))
+
+
+SETS = {
+    "section9": lambda: tables.SECTION_9,
+    "convergence": lambda: tables.CONVERGENCE,
+    "large": lambda: tables.LARGE,
+    "small": lambda: tables.SMALL_STEP,
+    "reference": tables.reference,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sets", nargs="*", default=list(SETS))
+    parser.add_argument("--backend", default="numpy")
+    parser.add_argument("--replicates", type=int)
+    arguments = parser.parse_args()
+    print("| case | model | d | quantity | ridge | expected | firststep | z |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+    scores = []
+    for name in arguments.sets:
+        for number, case in enumerate(SETS[name]()):
+            for each in compare(case, arguments.replicates, seed=100 + number, backend=arguments.backend):
+                print(each.row(), flush=True)
+                scores.append(each.z)
+    inside = np.mean(np.abs(scores) < 3)
+    print(f"\n{len(scores)} numbers, {inside:.1%} within 3 standard errors, rms z {np.sqrt(np.mean(np.square(scores))):.2f}, "
+          f"largest |z| {np.max(np.abs(scores)):.1f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

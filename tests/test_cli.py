@@ -1,0 +1,215 @@
+"""The command line as a user meets it: real processes, their output, their exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from firststep import Problem, simulate
+from firststep.cli import run
+
+COMMAND = [sys.executable, "-m", "firststep.cli"]
+BASE = ["--student", "tanh", "--teacher", "sin", "--alpha", "3", "--beta", "1", "--alpha0", "4", "--step", "3", "--ridge", "0.0333"]
+SMALL = [*BASE, "--dimension", "40", "--replicates", "3", "--test-samples", "300"]
+
+
+def call(*arguments: str, **options) -> subprocess.CompletedProcess[str]:  # type: ignore[no-untyped-def]
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, **options)
+
+
+def test_json_is_one_object_and_nothing_else() -> None:
+    done = call("simulate", *SMALL, "--seed", "7", "--json")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    for key in ("problem", "model", "dimension", "replicates", "risk", "training_error", "alignment", "spike_strength",
+                "kernel_lower_bound", "seconds", "versions"):  # fmt: skip
+        assert key in found
+    for key in ("risk", "training_error", "alignment", "spike_strength"):
+        assert set(found[key]) == {"mean", "standard_error", "values"}
+        assert len(found[key]["values"]) == 3
+    assert found["problem"]["student"] == "tanh"
+    assert (found["model"], found["dimension"], found["replicates"]) == ("network", 40, 3)
+    again = simulate(Problem(**found["problem"]), replicates=3, seed=7, test_samples=300)
+    assert found["risk"]["values"] == list(again.risk.values)
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", *SMALL, "--alpha", "1"]) == 2  # a flag given twice
+    capsys.readouterr()
+    assert run(["simulate", *SMALL]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"test risk +0\.\d+ ± 0\.\d+", text)
+    for words in ("d = 40, N = 40, n0 = 160, n = 120", "3 replicates, seed 0", "alignment", "kernel lower bound"):
+        assert words in text
+
+
+def test_several_ridges_and_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "simulate", "--student", "centered(relu)", "--teacher", "tanh(2*z)", "--alpha", "2", "--beta", "0.5", "--alpha0", "2",
+        "--step", "1.5", "--step-exponent", "0.25", "--ridge", "0.5", "1e-3..1:4", "--ridge-convention", "cui", "--noise", "0.1",
+        "--readout", "-1:0.25,0.5:0.5,2:0.25", "--init", "sphere", "--dimension", "30", "--replicates", "2", "--seed", "3",
+        "--model", "network", "--backend", "numpy", "--workers", "1", "--reuse", "--steps", "2", "--batches", "same",
+        "--parameterization", "mean-field", "--dtype", "float64", "--device", "cpu", "--test-samples", "100", "--json",
+    ]  # fmt: skip
+    assert run(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["problem"]["ridge"] == pytest.approx([0.125, 0.00025, 0.0025, 0.025, 0.25])
+    assert len(found["risk"]["mean"]) == 5
+    assert [len(row) for row in found["risk"]["values"]] == [5, 5]
+    assert found["problem"]["readout"] == "-1.0:0.25,0.5:0.5,2.0:0.25"
+    assert found["options"]["reuse"] is True
+
+
+def test_problem_files_and_overrides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "problem.toml"
+    path.write_text('student = "tanh"\nteacher = "sin"\nalpha = 2\nbeta = 1\nstep-exponent = 0\ndimension = 20\n')
+    assert run(["simulate", "--problem", str(path), "--alpha", "4", "--replicates", "1", "--test-samples", "50", "--json"]) == 0
+    problem = json.loads(capsys.readouterr().out)["problem"]
+    assert (problem["alpha"], problem["alpha0"], problem["step_exponent"], problem["dimension"]) == (4, 4, 0, 20)
+
+
+def test_baselines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["baselines", *SMALL]) == 0
+    text = capsys.readouterr().out
+    for model in ("random-features", "ntk", "inner-product-kernel", "distance-kernel", "linear", "kernel lower bound"):
+        assert model in text
+    assert run(["baselines", *SMALL, "--models", "linear", "ntk", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["model"] for each in found["baselines"]] == ["linear", "ntk"]
+    assert found["kernel_lower_bound"] == pytest.approx(0.0644529, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--alpha", "-3"], ["alpha", "> 0", "-3"]),
+        (["--alpha", "nan"], ["alpha", "nan"]),
+        (["--beta", "0"], ["beta", "> 0", "got 0"]),
+        (["--student", "tnah"], ["student", "did you mean tanh"]),
+        (["--student", "__import__('os')"], ["student", "unknown function '__import__'"]),
+        (["--teacher", "z.real"], ["teacher", "attribute is not allowed"]),
+        (["--student", "exp(z**2)"], ["student", "square integrable"]),
+        (["--readout", "1:0.5,2:0.4"], ["readout", "sum to 1", "0.9"]),
+        (["--dimension", "0"], ["dimension", ">= 2"]),
+        (["--alpha", "0.001", "--dimension", "30"], ["dimension", "at least 500"]),
+        (["--dimension", "3000000"], ["dimension", "needs", "TB", "free"]),
+        (["--dimension", "inf"], ["dimension", "finite size"]),
+        (["--backend", "jax", "--device", "gpu"], ["device", "gpu"]),
+        (["--backend", "cupy"], ["backend", "numpy, jax"]),
+        (["--ridge", "abc"], ["ridge", "abc"]),
+        (["--workers", "-2"], ["workers", ">= 1"]),
+        (["--replicates", "many"], ["replicates", "many"]),
+        (["--problem", "missing.toml"], ["problem", "missing.toml"]),
+        (["--alfa", "3"], ["--alfa", "--alpha"]),
+        (["--model", "netwrk"], ["model", "did you mean network"]),
+        (["stray"], ["stray"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_line_and_exit_code_2(flags: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    given = {name: value for name, value in zip(SMALL[::2], SMALL[1::2], strict=True) if name not in flags}
+    arguments = [token for pair in given.items() for token in pair]
+    assert run(["simulate", *arguments, *flags]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("error: ")
+    assert output.err.count("\n") == 1
+    assert "Traceback" not in output.err
+    for word in words:
+        assert word in output.err
+
+
+def test_missing_flags_are_all_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--alpha", "3"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == ["student", "teacher", "beta"]
+
+
+def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--help"]) == 0
+    text = capsys.readouterr().out
+    for name in (*Problem.model_fields, "ridge-convention", "replicates", "seed", "model", "backend", "workers", "reuse", "steps"):
+        assert f"--{name.replace('_', '-')}" in text
+    assert run(["--version"]) == 0
+    assert run(["models"]) == 0
+    assert "spiked random features" in capsys.readouterr().out
+
+
+def test_a_run_that_cannot_be_finished_fails_with_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", *SMALL, "--model", "distance-kernel", "--kernel", "z"]) == 1
+    assert "not a kernel" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_ends_at_once_and_says_what_is_finished(workers: str, as_json: bool) -> None:
+    flags = ["--json"] if as_json else []
+    arguments = [*BASE, "--dimension", "150", "--replicates", "100000", "--workers", workers, *flags]
+    process = subprocess.Popen([*COMMAND, "simulate", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(6)
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert time.monotonic() - started < 5
+    assert "Traceback" not in err
+    finished = int(re.search(r"interrupted: (\d+) of 100000 replicates finished", err)[1])  # type: ignore[index]
+    assert finished > 0
+    if as_json:
+        found = json.loads(out)
+        assert found["interrupted"] is True
+        assert found["replicates"] == len(found["risk"]["values"]) == finished
+    else:
+        assert "only the finished replicates are shown" in out
+
+
+def test_progress_bar_on_a_terminal() -> None:
+    parent, child = pty.openpty()
+    process = subprocess.Popen([*COMMAND, "simulate", *SMALL], stdout=subprocess.PIPE, stderr=child, stdin=child)
+    os.close(child)
+    seen = b""
+    while select.select([parent], [], [], 30)[0]:
+        try:
+            part = os.read(parent, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        seen += part
+    out = process.communicate(timeout=30)[0].decode()
+    os.close(parent)
+    assert process.returncode == 0
+    assert b"3/3" in seen
+    assert "test risk" in out
+
+
+def test_closed_pipe_is_quiet() -> None:
+    reader = subprocess.run(
+        ["bash", "-c", f"{' '.join(COMMAND)} simulate {' '.join(SMALL)} | true"], capture_output=True, text=True, timeout=60
+    )
+    assert "Traceback" not in reader.stderr
+
+
+def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "--out", str(tmp_path / "new" / "folder"), "--dimension", "20", "--replicates", "2"]) == 0
+    folder = tmp_path / "new" / "folder"
+    assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    lines = (folder / "demo.csv").read_text().splitlines()
+    assert len(lines) == 1 + 33
+    assert lines[0].startswith("curve,model,alpha,risk,standard_error")
+    assert "kernel lower bound 0.04015" in capsys.readouterr().out
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert run(["demo", "--out", str(blocked), "--dimension", "20", "--replicates", "2"]) == 2
+    assert "out must be a folder that can be written" in capsys.readouterr().err
