@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.special
-from scipy.optimize import brentq
 
 from firststep.errors import InvalidParameter, nearest
 from firststep.numerics.quadrature import NotIntegrable, gaussian_expectation
@@ -161,6 +159,13 @@ def _power(base: Expression, exponent: Expression) -> Expression:
     return _node("power", (base,), exponent.value)
 
 
+def _scipy_special() -> Any:
+    """Imported only when an error function is evaluated: it takes a quarter of a second."""
+    import scipy.special
+
+    return scipy.special
+
+
 # Elementary functions: how to evaluate f(u), and df/du in terms of u and f. These rules, the chain rule below and nothing else make
 # every derivative; the tests compare them with JAX's.
 _EVALUATE: dict[str, Callable[..., Any]] = {
@@ -173,7 +178,7 @@ _EVALUATE: dict[str, Callable[..., Any]] = {
     "sinh": lambda xp, special, u: xp.sinh(u),
     "cosh": lambda xp, special, u: xp.cosh(u),
     "arctan": lambda xp, special, u: xp.arctan(u),
-    "erf": lambda xp, special, u: special.erf(u),
+    "erf": lambda xp, special, u: (special or _scipy_special()).erf(u),
     "sigmoid": lambda xp, special, u: 1 / (1 + xp.exp(-u)),
     "softplus": lambda xp, special, u: xp.maximum(u, 0) + xp.log1p(xp.exp(-xp.abs(u))),
     "relu": lambda xp, special, u: xp.maximum(u, 0),
@@ -284,7 +289,6 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 def evaluate(expressions: Sequence[Expression], z: Any, xp: Any = np, special: Any = None) -> list[Any]:
     """Values of several expressions at the array ``z``; common subexpressions are computed once."""
-    special = special or scipy.special
     computed: dict[int, Any] = {}
     for root in expressions:
         for node in walk(root):
@@ -387,9 +391,13 @@ def _sign_changes(expression: Expression, reach: float) -> list[float]:
         values = evaluate([expression], grid)[0]
     places = [float(x) for x in grid[values == 0.0]]
     crossing = np.flatnonzero(values[:-1] * values[1:] < 0)
-    at = lambda x: float(evaluate([expression], np.array([x]))[0][0])  # noqa: E731
-    places += [float(brentq(at, grid[i], grid[i + 1], xtol=1e-15)) for i in crossing]
-    return places
+    left, right = grid[crossing], grid[crossing + 1]
+    rising = values[crossing] < 0
+    for _ in range(60):  # bisection, all brackets at once
+        middle = (left + right) / 2
+        below = (evaluate([expression], middle)[0] < 0) == rising
+        left, right = np.where(below, middle, left), np.where(below, right, middle)
+    return places + [float(x) for x in (left + right) / 2]
 
 
 def centered(expression: Expression) -> Expression:

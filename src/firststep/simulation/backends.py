@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg.blas
-import scipy.special
 from threadpoolctl import threadpool_limits
 
 from firststep.errors import BackendUnavailable, InvalidParameter
@@ -81,7 +80,7 @@ class NumpyBackend(Backend):
     name = "numpy"
     device = "cpu"
     xp = np
-    special = scipy.special
+    special = None  # the expressions import scipy.special themselves, when they need it
 
     def __init__(self, dtype: str = "float64", threads: int = 1) -> None:
         self.dtype = np.dtype(dtype)
@@ -267,9 +266,9 @@ def make_backend(name: str = "numpy", device: str = "auto", dtype: str = "float6
 
 
 def block_rows(width: int, dimension: int, backend: Backend) -> int:
-    """Rows per block: a multiple of the chunk, so that a handful of block-sized arrays stays small beside the weights."""
-    budget = 2**21 if backend.device == "cpu" else 2**26
-    rows = max(CHUNK, budget // max(width, dimension))
+    """Rows per block, a multiple of the chunk. CPU: a few MB, so that two processes share a cache without slowing each other."""
+    largest = max(width, dimension)
+    rows = max(256, min(1024, 2**19 // largest)) if backend.device == "cpu" else max(CHUNK, 2**26 // largest)
     return rows // CHUNK * CHUNK
 
 

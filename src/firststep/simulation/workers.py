@@ -23,6 +23,8 @@ from firststep.problem import whole
 
 Answer = tuple[str, Any, Any]
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+# glibc gives freed blocks back to the system and faults them in again; keeping them makes small replicates a quarter faster.
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(2**26), "MALLOC_TRIM_THRESHOLD_": str(2**29)}
 
 
 class Workers:
@@ -46,7 +48,7 @@ class Workers:
         self.close()
 
     def _start(self) -> None:
-        environment = {**os.environ, **{name: str(self.threads) for name in _THREAD_VARIABLES}}
+        environment = {**_MALLOC, **os.environ, **{name: str(self.threads) for name in _THREAD_VARIABLES}}
         program = f"import sys; sys.path[:] = {sys.path!r}; from firststep.simulation.workers import serve; serve()"
         while len(self._processes) < self.count:
             process = subprocess.Popen(

@@ -1,0 +1,20 @@
+"""Run every CPU benchmark, one after the other: ``python benchmarks/run_all.py`` (about ten minutes on one idle machine)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RUNS = (["cpu_replicate.py"], ["cpu_replicate.py", "--student", "erf"], ["workers.py"], ["memory.py"])
+
+
+def main() -> None:
+    for arguments in RUNS:
+        print(f"## {' '.join(arguments)}", flush=True)
+        subprocess.run([sys.executable, str(HERE / arguments[0]), *arguments[1:]], check=True)
+
+
+if __name__ == "__main__":
+    main()
