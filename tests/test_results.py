@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from firststep import Estimate, Interrupted, Problem, simulate
+from firststep import Baselines, Estimate, Interrupted, Problem, Simulation, baselines, simulate
 from firststep.results import with_error
 
 
@@ -66,8 +66,25 @@ def test_interrupted_keeps_what_is_finished(generic: Problem) -> None:
 
     with pytest.raises(Interrupted, match="2 of 50") as caught:
         simulate(generic, 20, 50, test_samples=100, progress=stop)
-    partial = caught.value.simulation
-    assert partial is not None
+    partial = caught.value.result
+    assert isinstance(partial, Simulation)
     assert partial.interrupted
     assert partial.replicates == 2
     assert np.array_equal(partial.risk.values, simulate(generic, 20, 2, test_samples=100).risk.values)
+
+
+def test_interrupted_baselines_keep_the_finished_models(generic: Problem) -> None:
+    calls = []
+
+    def stop(done: int, total: int) -> None:
+        calls.append(done)
+        if len(calls) == 8:  # three replicates of each model: the second of the third model
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="2 of 5 models") as caught:
+        baselines(generic, 20, 3, test_samples=100, progress=stop)
+    partial = caught.value.result
+    assert isinstance(partial, Baselines)
+    assert [each.replicates for each in partial] == [3, 3, 2]
+    assert "incomplete" in str(partial)
+    assert partial.to_dict()["interrupted"] is True

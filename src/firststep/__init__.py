@@ -14,8 +14,8 @@ from firststep.errors import (
 )
 from firststep.problem import Problem
 from firststep.readouts import ReadoutLaw, readout_law
-from firststep.results import Baselines, Estimate, Simulation
-from firststep.simulation.run import Interrupted, baselines, simulate
+from firststep.results import Baselines, Estimate, Interrupted, Simulation
+from firststep.simulation.run import baselines, simulate
 from firststep.simulation.workers import Workers
 
 __version__ = "0.1.0"

@@ -15,10 +15,8 @@ from cyclopts import App, CycloptsError, Parameter
 import firststep
 from firststep.errors import FirststepError, InvalidParameter
 from firststep.problem import Problem, read_toml, whole
+from firststep.results import Interrupted
 from firststep.simulation.design import BASELINES, MODEL_MEANINGS, MODELS
-from firststep.simulation.run import Interrupted
-
-Text = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 
 
 def _problem_flags() -> type:
@@ -198,7 +196,7 @@ def _complain(message: str) -> None:
 
 def _interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> None:
     """Say what is finished, and print it."""
-    partial = error.simulation if isinstance(error, Interrupted) else None
+    partial = error.result if isinstance(error, Interrupted) else None
     if partial is not None:
         _print(partial, "--json" in arguments)
     print(str(error) or "interrupted", file=sys.stderr)

@@ -247,7 +247,8 @@ class Baselines:
         table = [("model", "ridge", "test risk", "training error"), *self.rows()]
         widths = [max(len(row[i]) for row in table) for i in range(4)]
         lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
-        return "\n".join([self.title, *("  " + line for line in lines)])
+        note = ["interrupted: the last model is incomplete"] if any(each.interrupted for each in self) else []
+        return "\n".join([self.title, *("  " + line for line in lines), *note])
 
     __repr__ = __str__
 
@@ -255,3 +256,11 @@ class Baselines:
         head = "".join(f"<th>{words}</th>" for words in ("model", "ridge", "test risk", "training error"))
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
         return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>"
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run. ``result`` holds what is finished (a Simulation or Baselines), or None; the text says how much it is."""
+
+    def __init__(self, result: Simulation | Baselines | None, message: str) -> None:
+        self.result = result
+        super().__init__(message)

@@ -38,14 +38,17 @@ class Comparison(NamedTuple):
 
 
 def compare(case: Case, replicates: int | None = None, seed: int = 20, **options: Any) -> Iterator[Comparison]:
-    """Every number of the case next to ours."""
-    found = simulate(case.problem, case.dimension, replicates or case.replicates, seed, model=case.model, **options)
+    """Every number of the case next to ours. With few replicates, our error is not taken smaller than the case's spread implies."""
+    count = replicates or case.replicates
+    found = simulate(case.problem, case.dimension, count, seed, model=case.model, **options)
     for quantity in ("risk", "training_error"):
         estimate = getattr(found, quantity)
         means, errors = np.atleast_1d(estimate.mean), np.atleast_1d(estimate.standard_error)
         for column, (expected, expected_error) in enumerate(getattr(case, quantity)):
             ridge = case.problem.ridges[column]
-            yield Comparison(case, quantity, ridge, expected, expected_error, float(means[column]), float(errors[column]))
+            implied = expected_error * math.sqrt(case.replicates / count) if count < case.replicates else 0.0
+            error = max(float(errors[column]), implied)
+            yield Comparison(case, quantity, ridge, expected, expected_error, float(means[column]), error)
 
 
 SETS = {

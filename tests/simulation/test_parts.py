@@ -199,3 +199,28 @@ def test_scripts_need_no_main_guard(tmp_path) -> None:  # type: ignore[no-untype
 def test_available_memory_is_plausible() -> None:
     free = available_memory()
     assert free is None or 10**7 < free < 10**14
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the peak is read from /proc")
+@pytest.mark.parametrize("model", ["network", "conditional", "distance-kernel", "ntk"])
+def test_memory_is_estimated_from_above(model: str) -> None:
+    """The peak of a real process against the number used to refuse what does not fit."""
+    from firststep import Problem
+    from firststep.simulation.backends import block_rows
+    from firststep.simulation.design import Training, make_design
+
+    fields = dict(student="tanh", teacher="sin", alpha=2.0, alpha0=2.0, beta=1.0, ridge=0.0)
+    d = 1000
+    program = (
+        "import firststep\n"
+        "peak = lambda: 1024 * int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])\n"
+        f"problem = firststep.Problem(**{fields!r})\n"
+        "before = peak()\n"
+        f"firststep.simulate(problem, {d}, 1, model={model!r}, workers=1)\n"
+        "print(peak() - before)\n"
+    )
+    used = int(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
+    problem = Problem(**fields)
+    sizes = problem.sizes(d)
+    design = make_design(problem, model, Training(), sizes, 4 * d, block_rows(sizes.width, d, make_backend()), None)
+    assert 0.9 * used < design.memory(8) < 3 * used

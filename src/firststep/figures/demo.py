@@ -16,7 +16,7 @@ import numpy as np
 from firststep import plots
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.results import with_error
+from firststep.results import Interrupted, with_error
 from firststep.simulation.run import available_cores, simulate
 from firststep.simulation.workers import Workers
 
@@ -63,9 +63,12 @@ def compute(dimension: Any, replicates: Any, seed: Any, progress: Callable[[int,
         for curve in CURVES:
             for alpha in ALPHAS:
                 problem = Problem(**BASE, alpha=alpha, **curve.changes)
-                found = simulate(
-                    problem, dimension, replicates, seed, model=curve.model, workers=workers, progress=progress
-                )  # fmt: skip
+                try:
+                    found = simulate(
+                        problem, dimension, replicates, seed, model=curve.model, workers=workers, progress=progress
+                    )  # fmt: skip
+                except Interrupted:
+                    raise Interrupted(None, f"interrupted: {len(rows)} of {PARTS} points finished, nothing written") from None
                 values = (
                     curve.label.replace("$", "").replace("\\eta", "eta").replace("\\sqrt{N}", "sqrt(N)"),
                     curve.model, alpha, found.risk.mean, found.risk.standard_error, found.training_error.mean,

@@ -80,20 +80,21 @@ class Design:
         return self.sizes.samples >= self.sizes.width
 
     def memory(self, itemsize: int) -> int:
-        """Bytes one replicate needs at its peak, to within a few per cent."""
+        """Bytes one replicate needs at its peak beyond the interpreter, rather a little too many than too few."""
         d, n, width = self.sizes.dimension, self.sizes.samples, self.sizes.width
         block = min(self.block, max(n, self.sizes.step_samples, self.test_samples))
         working = 6 * block * max(width, d)
         if self.model in ("inner-product-kernel", "distance-kernel"):
-            return itemsize * (n * d + block * n * 3) + 8 * 3 * n * n
+            return itemsize * (n * d + 3 * block * n) + 8 * 6 * n * n
         if self.model == "ntk":
-            return itemsize * (n * d + n * width + d * width + block * n * 3) + 8 * 3 * n * n
+            return itemsize * (n * d + n * width + d * width + 3 * block * n) + 8 * 4 * n * n
         if self.model == "linear":
-            return itemsize * (block * d * 3 + min(n, d) * d) + 8 * 2 * min(n, d) ** 2
-        weights = (3 if self.takes_step else 1) * d * width
+            return itemsize * (3 * block * d + min(n, d) * d) + 8 * 2 * min(n, d) ** 2
+        step = 3 * d * width if self.takes_step else d * width
+        table = 2 * d * width + 1000 * width if self.model == "conditional" else 0
         small = min(n, width)
-        fit = (0 if self.is_primal else n * width) * itemsize + 8 * 2 * small * small
-        return max(itemsize * (weights + working), itemsize * (d * width + working) + fit)
+        fit = d * width + (0 if self.is_primal else n * width)
+        return max(itemsize * (step + table + working), itemsize * (fit + working) + 8 * 4 * small * small)
 
 
 def make_design(

@@ -83,7 +83,7 @@ def conditional_table(student: Activation, weights: Array, direction: Array) -> 
 
 def _moments_on_nodes(student: Activation, shift: Array, scale: Array) -> tuple[Array, Array, Array]:
     """mu0, mu1, mu2 on nodes x neurons, a few neurons at a time to bound the memory."""
-    batch = max(1, 2**20 // (300 * shift.shape[0]))
+    batch = max(1, 2**18 // (300 * shift.shape[0]))
     parts = []
     for first in range(0, shift.shape[1], batch):
         some = slice(first, first + batch)

@@ -15,7 +15,7 @@ import numpy as np
 from firststep.activations import Activation, activation
 from firststep.errors import InvalidParameter, NotEnoughMemory
 from firststep.problem import Problem, choice, whole
-from firststep.results import Baselines, Simulation
+from firststep.results import Baselines, Interrupted, Simulation
 from firststep.simulation.backends import Backend, block_rows, make_backend
 from firststep.simulation.baselines import baseline_kernel
 from firststep.simulation.design import (
@@ -36,15 +36,6 @@ Progress = Callable[[int, int], None]
 PER_RIDGE = ("risk", "risk_test_error", "training_error", "learned_function")
 _SECONDS_WORTH_A_POOL = 3.0
 _FLOPS_PER_SECOND = 2e10  # a rough guess, used only to decide whether starting workers pays
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a simulation. ``simulation`` holds the finished replicates, or None if there are none."""
-
-    def __init__(self, simulation: Simulation | None, total: int) -> None:
-        self.simulation, self.total = simulation, total
-        done = simulation.replicates if simulation else 0
-        super().__init__(f"interrupted: {done} of {total} replicates finished")
 
 
 @dataclass(frozen=True)
@@ -173,7 +164,8 @@ def simulate(
             if progress is not None:
                 progress(len(finished), count)
     except KeyboardInterrupt:
-        raise Interrupted(result(True) if finished else None, count) from None
+        message = f"interrupted: {len(finished)} of {count} replicates finished"
+        raise Interrupted(result(True) if finished else None, message) from None
     return result(False)
 
 
@@ -210,7 +202,15 @@ def baselines(
     kernels = {"inner-product-kernel": inner_product_kernel, "distance-kernel": distance_kernel}
     for name in models:
         choice("models", name, MODELS)
-    done = [simulate(problem, dimension, replicates, seed, model=name, kernel=kernels.get(name), **options) for name in models]
+    done: list[Simulation] = []
+    for name in models:
+        try:
+            found = simulate(problem, dimension, replicates, seed, model=name, kernel=kernels.get(name), **options)
+        except Interrupted as error:
+            kept = [*done, error.result] if isinstance(error.result, Simulation) else done
+            message = f"interrupted: {len(done)} of {len(models)} models finished"
+            raise Interrupted(Baselines(tuple(kept)) if kept else None, message) from None
+        done.append(found)
     return Baselines(tuple(done))
 
 
