@@ -21,7 +21,9 @@ _STYLE = {
     "axes.grid": True,
     "grid.color": "#DDDDDD",
     "grid.linewidth": 0.6,
-    "legend.frameon": False,
+    "legend.facecolor": "white",
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.9,
     "lines.linewidth": 1.6,
 }
 

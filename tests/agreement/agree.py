@@ -65,11 +65,12 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", default=list(SETS))
     parser.add_argument("--backend", default="numpy")
     parser.add_argument("--replicates", type=int)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case of each set")
     arguments = parser.parse_args()
     print("| case | model | d | quantity | ridge | expected | firststep | z |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
     scores = []
     for name in arguments.sets:
-        for number, case in enumerate(SETS[name]()):
+        for number, case in list(enumerate(SETS[name]()))[arguments.first :]:
             for each in compare(case, arguments.replicates, seed=100 + number, backend=arguments.backend):
                 print(each.row(), flush=True)
                 scores.append(each.z)

@@ -93,7 +93,8 @@ def draw(rows: Sequence[Row], axes: Any) -> None:
     plots.plain_ticks(axes, (0.5, 1, 2, 5, 10), (0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
     axes.set_title("erf learning erf: one gradient step, then ridge regression", fontsize=11)
     size = f"simulation, d = {rows[0]['dimension']}, N = 2d, mean ± standard error of {rows[0]['replicates']}"
-    axes.legend(title=size, title_fontsize=8, fontsize=9, loc="lower left")
+    bound, *curves = axes.get_legend_handles_labels()[0]
+    axes.legend(handles=[*curves, bound], title=size, title_fontsize=8, fontsize=9, loc="lower left")
 
 
 def write(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:

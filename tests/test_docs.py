@@ -1,0 +1,64 @@
+"""What the documents tell people to type works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from firststep.cli import run
+
+ROOT = Path(__file__).parent.parent
+SMALLER = [("1000", "40"), ("500", "30"), ("replicates=20", "replicates=2")]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/simulation.md"])
+def test_python_examples_run(page: str) -> None:
+    import firststep
+
+    scope: dict[str, object] = {"firststep": firststep}
+    scope["problem"] = firststep.Problem(student="tanh", teacher="sin", alpha=3, beta=1)
+    found = blocks(page, "python")
+    assert found
+    for code in found:
+        for large, small in SMALLER:
+            code = code.replace(large, small)
+        exec(compile(code, page, "exec"), scope)
+
+
+def test_the_command_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [block for block in blocks("README.md", "") if block.startswith("firststep simulate")]
+    assert len(commands) == 1
+    arguments = shlex.split(commands[0].replace("\\\n", " "))[1:]
+    smaller = [{"1000": "30", "20": "2"}.get(word, word) for word in arguments]
+    assert run(smaller) == 0
+    printed = capsys.readouterr().out
+    shown = next(block for block in blocks("README.md", "") if block.startswith("network: tanh learns sin"))
+    for line in shown.splitlines()[1:]:
+        assert line[:50] in printed  # the words of the table, not its numbers
+
+
+def test_the_problem_file_of_the_docs_is_valid(tmp_path: Path) -> None:
+    from firststep import Problem
+
+    path = tmp_path / "problem.toml"
+    path.write_text(blocks("docs/api.md", "toml")[0])
+    assert len(Problem.from_toml(path).ridges) == 13
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_no_page_is_unfinished() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        assert "@@" not in page.read_text(), page
