@@ -108,10 +108,32 @@ def test_jax_functions_work_on_both_sides() -> None:
 @pytest.mark.parametrize("source", [lambda z: np.where(z > 0, z, 0), lambda z: z.nothing, lambda z: z.sum(), 7, None, ["tanh"]])
 def test_what_is_not_an_activation(source) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InvalidParameter, match="teacher must be"):
-        activation(source, "teacher")
+        activation(source, parameter="teacher")
 
 
 @pytest.mark.parametrize(("text", "words"), [("exp(z**2)", "diverges"), ("1/z", "six digits"), ("log(z)", "not finite")])
 def test_not_integrable(text: str, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         _ = activation(text).moments
+
+
+def test_large_trees_travel_and_endless_ones_are_refused() -> None:
+    nested = "z"
+    for _ in range(6):
+        nested = f"gelu({nested})"
+    deep = activation(nested)
+    assert pickle.loads(pickle.dumps(deep)) == deep
+    series = activation(lambda z: sum(np.sin((k + 1) * z) / (k + 1) ** 2 for k in range(100)))
+    copy = pickle.loads(pickle.dumps(series))
+    assert copy(0.7) == series(0.7)
+    for _ in range(20):
+        nested = f"silu({nested})"
+    with pytest.raises(InvalidParameter, match="too large"):
+        activation(nested)
+
+
+def test_hermite_coefficients_refuse_what_has_none() -> None:
+    with pytest.raises(InvalidParameter, match="diverges"):
+        activation("exp(z**2)").hermite_coefficients(3)
+    with pytest.raises(InvalidParameter, match="degree"):
+        activation("tanh").hermite_coefficients(-1)

@@ -174,6 +174,37 @@ def test_ctrl_c_ends_at_once_and_says_what_is_finished(workers: str, as_json: bo
         assert "only the finished replicates are shown" in out
 
 
+@pytest.mark.parametrize("delay", [0.1, 0.3, 0.6])
+def test_ctrl_c_while_it_loads_is_quiet(delay: float) -> None:
+    command = [str(Path(sys.executable).parent / "firststep"), "simulate", *BASE, "--dimension", "150", "--replicates", "1000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=20)[1]
+    if delay > 0.2:  # before that the interpreter itself may still be starting
+        assert process.returncode == 130
+        assert "Traceback" not in err
+
+
+def test_a_killed_worker_loses_nothing() -> None:
+    arguments = [*BASE, "--dimension", "100", "--replicates", "100000", "--workers", "2"]
+    process = subprocess.Popen([*COMMAND, "simulate", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(5)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGKILL)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "SIGKILL" in err
+    assert "Traceback" not in err
+    assert "only the finished replicates are shown" in out
+
+
+def test_output_that_cannot_be_written() -> None:
+    done = subprocess.run(["bash", "-c", f"{' '.join(COMMAND)} models > /dev/full"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "error: the output could not be written: No space left on device\n"
+
+
 def test_progress_bar_on_a_terminal() -> None:
     parent, child = pty.openpty()
     process = subprocess.Popen([*COMMAND, "simulate", *SMALL], stdout=subprocess.PIPE, stderr=child, stdin=child)
@@ -211,5 +242,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "kernel lower bound 0.04015" in capsys.readouterr().out
     blocked = tmp_path / "file"
     blocked.write_text("")
-    assert run(["demo", "--out", str(blocked), "--dimension", "20", "--replicates", "2"]) == 2
+    started = time.monotonic()
+    assert run(["demo", "--out", str(blocked), "--dimension", "1000", "--replicates", "200"]) == 2
+    assert time.monotonic() - started < 5  # said before the work
     assert "out must be a folder that can be written" in capsys.readouterr().err

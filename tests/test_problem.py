@@ -32,7 +32,7 @@ def make(**changes: object) -> Problem:
         (dict(alpha0=-0.1), ["alpha0", ">= 0"]),
         (dict(step=-1), ["step", ">= 0"]),
         (dict(step_exponent=1.5), ["step-exponent", "<= 1"]),
-        (dict(ridge=-1e-9), ["ridge", ">= 0"]),
+        (dict(ridge=-1e-9), ["ridge", "0 to 1e30", "-1e-09"]),
         (dict(ridge=math.nan), ["ridge", "nan"]),
         (dict(ridge="1e2..1e-2:5"), ["ridge", "first < last"]),
         (dict(ridge="1e-2..1e2"), ["ridge", "1e-4..1e2:13"]),
@@ -57,6 +57,14 @@ def make(**changes: object) -> Problem:
         (dict(alfa=2), ["alfa", "did you mean alpha"]),
         (dict(ridge_convention="bah"), ["ridge-convention", "ba, cui"]),
         (dict(ridge="x", ridge_convention="cui"), ["ridge", "x"]),
+        (dict(ridge_convention="cui"), ["ridge", "together with ridge-convention cui"]),
+        (dict(ridge=[[1, 2], ["x"]]), ["ridge", "x"]),
+        (dict(ridge=1e308), ["ridge", "1e30"]),
+        (dict(alpha=10**400), ["alpha", "finite"]),
+        (dict(dimension=1e308), ["dimension", "1e9"]),
+        (dict(readout={10**400: 1}), ["readout"]),
+        (dict(readout="1e200:1"), ["readout", "1e30"]),
+        ({"step-exponent": 0.1, "step_exponent": 0.2}, ["step_exponent", "given once"]),
     ],
 )
 def test_faults_are_one_line_that_names_the_parameter(changes: dict[str, object], words: list[str]) -> None:
@@ -184,3 +192,31 @@ def test_readout_laws() -> None:
     assert readout_law("signs").mean == 0
     assert readout_law("gaussian").second_moment == 1
     assert str(readout_law("1:1")) == "ones"
+
+
+def test_replace_never_converts_a_ridge_twice() -> None:
+    problem = make(alpha=2, ridge=0.1, ridge_convention="cui")
+    assert problem.ridge == pytest.approx(0.05)
+    assert problem.replace(alpha=4).ridge == pytest.approx(0.05)
+    assert problem.replace(alpha=4, ridge=0.1, ridge_convention="cui").ridge == pytest.approx(0.025)
+    with pytest.raises(InvalidParameter, match="together with ridge-convention cui"):
+        problem.replace(alpha=4, ridge_convention="cui")
+
+
+def test_sizes_that_overflow() -> None:
+    with pytest.raises(InvalidParameter, match="alpha must be at most"):
+        make(alpha=1e308).sizes(60)
+
+
+def test_functions_without_text_are_not_written() -> None:
+    import jax.numpy as jnp
+
+    with pytest.raises(InvalidParameter, match="student must be a name or an expression"):
+        make(student=lambda z: jnp.tanh(z)).to_toml()
+
+
+def test_laws_are_checked_however_they_are_made() -> None:
+    from firststep import ReadoutLaw
+
+    with pytest.raises(InvalidParameter, match="sum 1"):
+        ReadoutLaw((1.0, 2.0), (0.9, 0.9))

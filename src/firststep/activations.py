@@ -123,7 +123,9 @@ class Activation:
             products: Array = np.stack(polynomials[: degree + 1]) * self.evaluate(z)
             return products
 
-        return gaussian_expectation(integrands, self.kinks).value
+        if degree < 0:
+            raise InvalidParameter("degree", "a whole number >= 0", degree)
+        return self._expectation("that is", integrands).value
 
     def __str__(self) -> str:
         return expressions.name_of(self.expression)
@@ -138,7 +140,11 @@ class Activation:
         return hash(str(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return activation, (str(self),)
+        return _from_nodes, (expressions.to_nodes(self.expression),)
+
+
+def _from_nodes(nodes: list[tuple[str, tuple[int, ...], float]]) -> Activation:
+    return Activation(expressions.from_nodes(nodes))
 
 
 class JaxActivation(Activation):
@@ -191,11 +197,12 @@ class JaxActivation(Activation):
         return JaxActivation, (self._function, self._kinks)
 
 
-def activation(source: Any, parameter: str = "activation", kinks: Sequence[float] = ()) -> Activation:
+def activation(source: Any, *, kinks: Sequence[float] = (), parameter: str = "activation") -> Activation:
     """The activation meant by ``source``: a name, an expression in z, a NumPy or JAX function, or an Activation.
 
     A function written with NumPy (``lambda z: np.tanh(2*z)``) is traced into an expression, so its derivative, its kinks and its
-    text are known. One written with ``jax.numpy`` is differentiated by JAX; give its ``kinks`` if it has any.
+    text are known; np.where, np.clip and the like cannot be traced: use np.maximum, np.minimum, np.abs. A function written with
+    ``jax.numpy`` is differentiated by JAX; give its ``kinks`` if it has any.
     """
     if isinstance(source, Activation):
         return source

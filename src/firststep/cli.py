@@ -30,7 +30,7 @@ def _problem_flags() -> type:
     fields: list[Any] = []
     for name, field in Problem.model_fields.items():
         several = name == "ridge"
-        default = f" [default: {field.default}]" if not field.is_required() and field.default_factory is None else ""
+        default = "" if field.is_required() or field.default_factory or name == "dimension" else f" [default: {field.default}]"
         kind = list[str] if several else str
         fields.append((name, Annotated[kind | None, flag(f"{field.description}{default}", several)], None))
     convention = "ba: (1/n)|y - Phi a|^2 + (ridge/N)|a|^2; cui: sum |y - Phi a|^2 + ridge |a|^2 [default: ba]"
@@ -139,6 +139,7 @@ def demo(
     """Draw risk against sample size for erf learning erf: the network after one step, random features, the kernel bound."""
     from firststep.figures import demo as figure
 
+    figure.prepare(out)
     with _Bar(False, "demo", parts=figure.PARTS) as bar:
         table = figure.compute(dimension=dimension, replicates=replicates, seed=seed, progress=bar)
     written = figure.write(table, out)
@@ -189,6 +190,10 @@ def _print(result: Any, as_json: bool) -> None:
     print(json.dumps(result.to_dict(), allow_nan=False) if as_json else str(result))
 
 
+def _wants_json(arguments: Sequence[str]) -> bool:
+    return any(each.split("=")[0] == "--json" for each in arguments)
+
+
 def _complain(message: str) -> None:
     for line in message.splitlines():
         print(f"error: {line}", file=sys.stderr)
@@ -198,7 +203,7 @@ def _interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> None:
     """Say what is finished, and print it."""
     partial = error.result if isinstance(error, Interrupted) else None
     if partial is not None:
-        _print(partial, "--json" in arguments)
+        _print(partial, _wants_json(arguments))
     print(str(error) or "interrupted", file=sys.stderr)
 
 
@@ -215,6 +220,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return 2
     except FirststepError as error:
+        if getattr(error, "result", None) is not None:
+            _print(error.result, _wants_json(tokens))  # type: ignore[attr-defined]
         _complain(str(error))
         return 1
     except KeyboardInterrupt as error:
@@ -228,9 +235,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     try:
         code = run()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
     except BrokenPipeError:  # the reader of our output has gone: nobody to tell
+        os._exit(1)
+    except OSError as error:
+        _complain(f"the output could not be written: {error.strerror}")
         os._exit(1)
     if code == 130:
         os._exit(130)  # do not wait for anything

@@ -59,7 +59,9 @@ class BackendUnavailable(InvalidParameter):
 
 
 class WorkerFailed(FirststepError):
-    """A worker process ended without an answer."""
+    """A worker process ended without an answer. ``result`` holds the finished replicates, if there are any."""
+
+    result: Any = None
 
 
 class NotConverged(FirststepError):

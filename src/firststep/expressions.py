@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,7 +19,8 @@ from firststep.errors import InvalidParameter, nearest
 from firststep.numerics.quadrature import NotIntegrable, gaussian_expectation
 
 MAX_TEXT = 2000
-MAX_DEPTH = 60
+MAX_DEPTH = 200
+MAX_PRINTED = 20_000  # characters: a tree that shares subtrees can be exponentially longer in print
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expression] = weakref.WeakValueDictionary()
 
 
@@ -431,13 +433,19 @@ def parse(text: str, parameter: str = "activation") -> Expression:
     if len(text) > MAX_TEXT:
         raise refuse(text, f"{len(text)} characters; at most {MAX_TEXT}")
     try:
-        tree = ast.parse(text.strip().replace("^", "**"), mode="eval")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text.strip().replace("^", "**"), mode="eval")
         if isinstance(tree.body, ast.Name) and tree.body.id not in (*FUNCTIONS, *_CONSTANTS, "z"):
             known = ", ".join(ACTIVATIONS)
             raise refuse(text, nearest(tree.body.id, FUNCTIONS) or f"the names are {known}")
-        return _convert(tree.body, 0, top=True)
+        made = _convert(tree.body, 0, top=True)
+        _check_size(made)
+        return made
     except InvalidParameter:
         raise
+    except OverflowError:
+        raise refuse(text, "a constant overflows") from None
     except SyntaxError:
         raise refuse(text, "it is not a complete expression") from None
     except NotIntegrable as error:
@@ -488,10 +496,35 @@ def _convert_call(name: str, arguments: list[ast.expr], depth: int) -> Expressio
     return (_TWO_ARGUMENTS.get(name) or FUNCTIONS[name])(*inner)
 
 
+def _check_size(expression: Expression) -> None:
+    """Refuse what would print without end, by adding up lengths without printing."""
+    lengths: dict[int, int] = {}
+    for node in walk(expression):
+        lengths[id(node)] = 12 + sum(lengths[id(each)] for each in node.arguments)
+    if lengths[id(expression)] > MAX_PRINTED:
+        raise ValueError("too large: its functions are nested too often")
+
+
+def to_nodes(expression: Expression) -> list[tuple[str, tuple[int, ...], float]]:
+    """The tree as a list of (operation, places of the arguments in the list, value), for pickling."""
+    order = list(walk(expression))
+    place = {id(node): number for number, node in enumerate(order)}
+    return [(node.operation, tuple(place[id(each)] for each in node.arguments), node.value) for node in order]
+
+
+def from_nodes(nodes: list[tuple[str, tuple[int, ...], float]]) -> Expression:
+    made: list[Expression] = []
+    for operation, places, value in nodes:
+        made.append(_node(operation, tuple(made[place] for place in places), value))
+    return made[-1]
+
+
 def trace(function: Callable[[Any], Any]) -> Expression | None:
     """The expression a NumPy function computes, or None if it does something that cannot be followed."""
     try:
-        return _lift(function(Z))
+        made = _lift(function(Z))
+        _check_size(made)
+        return made
     except Exception:  # any failure inside foreign code means: not traceable
         return None
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from firststep.errors import BackendUnavailable
 
 # Okabe and Ito's palette: distinguishable with any colour vision, and in print.
 COLORS = {"blue": "#0072B2", "orange": "#E69F00", "green": "#009E73", "red": "#D55E00", "grey": "#555555"}
@@ -26,6 +29,12 @@ _STYLE = {
     "legend.framealpha": 0.9,
     "lines.linewidth": 1.6,
 }
+
+
+def require() -> None:
+    """Say so plainly if matplotlib is missing."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise BackendUnavailable("matplotlib", "installed to draw figures", "nothing", "try: pip install matplotlib")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError, model_validator
 
-from firststep.activations import Activation, activation
+from firststep.activations import Activation, JaxActivation, activation
 from firststep.errors import Fault, InvalidParameter, nearest, shown
 from firststep.readouts import ReadoutLaw, readout_law
 
-RIDGE_ALLOWED = "a number >= 0, several of them, or a range such as 1e-4..1e2:13 (13 values, evenly spaced in the logarithm)"
+RIDGE_ALLOWED = (
+    "a number from 0 to 1e30, several of them, or a range such as 1e-4..1e2:13 (13 values, evenly spaced in the logarithm)"
+)
 
 
 def number(parameter: str, value: Any, low: float, strict: bool = False, high: float = math.inf) -> float:
@@ -26,23 +29,30 @@ def number(parameter: str, value: Any, low: float, strict: bool = False, high: f
         if isinstance(value, bool):
             raise TypeError
         result = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(parameter, allowed, value) from None
     if not math.isfinite(result) or result > high or (result <= low if strict else result < low):
         raise InvalidParameter(parameter, allowed, value)
     return result
 
 
-def whole(parameter: str, value: Any, low: int) -> int:
-    """``value`` as an integer >= low."""
-    allowed = f"a whole number >= {low}"
+def whole(parameter: str, value: Any, low: int, high: int | None = None) -> int:
+    """``value`` as an integer in [low, high], exactly: no digit of a long seed is lost."""
+    allowed = f"a whole number >= {low}" + (f" and <= {high:.0e}" if high is not None else "")
     try:
-        result = float(value)
-        if isinstance(value, bool) or result != int(result) or result < low:
-            raise ValueError
+        if isinstance(value, bool):
+            raise TypeError
+        try:
+            result = int(value) if isinstance(value, str) else operator.index(value)
+        except (TypeError, ValueError):
+            result = int(float(value))
+            if result != float(value):
+                raise ValueError from None
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(parameter, allowed, value) from None
-    return int(result)
+    if result < low or (high is not None and result > high):
+        raise InvalidParameter(parameter, allowed, value)
+    return result
 
 
 def choice(parameter: str, value: Any, options: Iterable[str]) -> str:
@@ -59,7 +69,7 @@ def ridge_values(source: Any) -> float | tuple[float, ...]:
         parts = [part for part in source.replace(",", " ").split() if part]
         values = [value for part in parts for value in _ridge_text(part, source)]
         several = len(values) != 1
-    elif isinstance(source, (Sequence, np.ndarray)) and np.ndim(source) > 0:
+    elif isinstance(source, Sequence) or (isinstance(source, np.ndarray) and source.ndim > 0):
         nested = [ridge_values(each) for each in source]
         values = [v for each in nested for v in (each if isinstance(each, tuple) else (each,))]
         several = len(values) != 1 or not isinstance(source, list)
@@ -72,7 +82,7 @@ def ridge_values(source: Any) -> float | tuple[float, ...]:
 
 def _ridge_number(value: Any) -> float:
     try:
-        return number("ridge", value, 0.0)
+        return number("ridge", value, 0.0, high=1e30)
     except InvalidParameter:
         raise InvalidParameter("ridge", RIDGE_ALLOWED, value) from None
 
@@ -94,13 +104,13 @@ def _ridge_text(part: str, whole_text: str) -> list[float]:
 
 def dimension_value(source: Any) -> float:
     """A whole number >= 2, or infinity."""
-    allowed = "a whole number >= 2, or inf where only theory is asked"
+    allowed = "a whole number >= 2 and <= 1e9, or inf where only theory is asked"
     try:
         if isinstance(source, str) and source.strip().lower() in ("inf", "infinity"):
             return math.inf
         if isinstance(source, float) and source == math.inf:
             return math.inf
-        return whole("dimension", source, 2)
+        return whole("dimension", source, 2, MAX_SIZE)
     except InvalidParameter:
         raise InvalidParameter("dimension", allowed, source) from None
 
@@ -110,7 +120,7 @@ def _field(check: Callable[[Any], Any]) -> BeforeValidator:
 
 
 def _student(source: Any) -> Activation:
-    made = activation(source, "student")
+    made = activation(source, parameter="student")
     _integrable("student", lambda: (made.moments, made.slope_moments))
     if made.moments.second_moment - made.moments.mean**2 < 1e-20:
         raise InvalidParameter("student", "an activation that is not constant", str(made))
@@ -118,7 +128,7 @@ def _student(source: Any) -> Activation:
 
 
 def _teacher(source: Any) -> Activation:
-    made = activation(source, "teacher")
+    made = activation(source, parameter="teacher")
     _integrable("teacher", lambda: made.moments)
     return made
 
@@ -129,6 +139,9 @@ def _integrable(parameter: str, compute: Callable[[], Any]) -> None:
     except InvalidParameter as error:
         faults = [Fault(parameter, fault.allowed, fault.given, fault.hint) for fault in error.faults]
         raise InvalidParameter.from_faults(faults) from None
+
+
+MAX_SIZE = 10**9  # of any of d, n, N, n0: far beyond any memory, near enough that no arithmetic overflows
 
 
 @dataclass(frozen=True)
@@ -181,7 +194,7 @@ class Problem(BaseModel):
     )
     readout: Annotated[InstanceOf[ReadoutLaw], _field(readout_law)] = Field(
         default_factory=lambda: readout_law("gaussian"),
-        description="law of the readout: gaussian, ones, signs, or value:weight,...",
+        description="law of the readout: gaussian (the default), ones, signs, or value:weight,...",
     )
     init: Annotated[Literal["gaussian", "sphere"], _field(lambda v: choice("init", v, ("gaussian", "sphere")))] = Field(
         default="gaussian", description="rows of the first layer: gaussian, or sphere (scaled to norm 1)"
@@ -199,9 +212,11 @@ class Problem(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _convert_ridge(cls, data: Any) -> Any:
-        data = {key.replace("-", "_"): value for key, value in data.items()}
+        data = underscored(data)
         convention = choice("ridge-convention", data.pop("ridge_convention", "ba"), ("ba", "cui"))
-        if convention == "cui" and "ridge" in data:
+        if convention == "cui":
+            if "ridge" not in data:
+                raise InvalidParameter("ridge", "given together with ridge-convention cui", "nothing")
             try:
                 scale = number("beta", data.get("beta"), 0, strict=True) / number("alpha", data.get("alpha"), 0, strict=True)
             except InvalidParameter:
@@ -220,9 +235,15 @@ class Problem(BaseModel):
         return self.alpha0 > 0 and self.step > 0
 
     def replace(self, **changes: Any) -> Problem:
-        """A copy with some fields changed. Fields left at their default stay so: alpha0 keeps following alpha."""
+        """A copy with some fields changed. Fields left at their default stay so: alpha0 keeps following alpha.
+
+        The ridge kept is the number in ``self.ridge``: one given in [Cui]'s convention is not converted again for a new alpha.
+        """
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        return Problem(**{**given, **{key.replace("-", "_"): value for key, value in changes.items()}})
+        changes = underscored(changes)
+        if "ridge_convention" in changes and "ridge" not in changes:
+            del given["ridge"]
+        return Problem(**{**given, **changes})
 
     def sizes(self, dimension: Any = None) -> Sizes:
         """The whole numbers n, N, n0 at a finite dimension (the problem's own if none is given)."""
@@ -231,6 +252,9 @@ class Problem(BaseModel):
             hint = "a simulation needs a finite size, for instance 1000"
             raise InvalidParameter("dimension", "a whole number >= 2", "inf", hint)
         d = int(given)
+        for name, ratio in (("alpha", self.alpha), ("beta", self.beta), ("alpha0", self.alpha0)):
+            if ratio * d > MAX_SIZE:
+                raise InvalidParameter(name, f"at most {MAX_SIZE / d:.3g} at dimension {d}", f"{ratio:g}")
         n, width, n0 = (_nearest_whole(ratio * d) for ratio in (self.alpha, self.beta, self.alpha0))
         for name, ratio, size in (("alpha", self.alpha, n), ("beta", self.beta, width), ("alpha0", self.alpha0, n0)):
             if ratio > 0 and size < 1:
@@ -271,6 +295,7 @@ class Problem(BaseModel):
 
     def to_ba(self) -> dict[str, Any]:
         """The arguments of ``from_ba`` that give this problem back."""
+        self._require_text()
         self._require("alpha0", self.alpha0 == self.alpha, "equal to alpha in [Ba]'s notation", self.alpha0)
         self._require("readout", self.readout.is_gaussian, "gaussian in [Ba]'s notation", self.readout)
         self._require("init", self.init == "gaussian", "gaussian in [Ba]'s notation", self.init)
@@ -304,6 +329,7 @@ class Problem(BaseModel):
 
     def to_cui(self) -> dict[str, Any]:
         """The arguments of ``from_cui`` that give this problem back."""
+        self._require_text()
         self._require("step-exponent", self.step_exponent == 0.5, "0.5 in [Cui]'s notation", self.step_exponent)
         scale = self.alpha / self.beta
         ridge = tuple(scale * v for v in self.ridge) if isinstance(self.ridge, tuple) else scale * self.ridge
@@ -312,6 +338,11 @@ class Problem(BaseModel):
             "alpha0": self.alpha0, "eta_tilde": self.step, "lambda_": ridge, "noise": self.noise,
             "readout": str(self.readout), "init": self.init, "d": self.dimension,
         }  # fmt: skip
+
+    def _require_text(self) -> None:
+        for name in ("student", "teacher"):
+            made = getattr(self, name)
+            self._require(name, not isinstance(made, JaxActivation), "a name or an expression to be written as text", made)
 
     @staticmethod
     def _require(parameter: str, holds: bool, allowed: str, given: Any) -> None:
@@ -330,6 +361,7 @@ class Problem(BaseModel):
 
     def to_toml(self) -> str:
         """The problem as TOML text, one field a line, with the names of the command line."""
+        self._require_text()
         lines = []
         for name, value in self.to_dict().items():
             text = f'"{value}"' if isinstance(value, str) and value != "inf" else str(value)
@@ -360,7 +392,17 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise InvalidParameter("problem", "a readable TOML file", str(path), error.strerror or "") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidParameter("problem", "a valid TOML file", str(path), str(error)) from None
-    return {key.replace("-", "_"): value for key, value in table.items()}
+    return underscored(table)
+
+
+def underscored(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys with underscores for hyphens; the same key given both ways is refused."""
+    renamed: dict[str, Any] = {}
+    for key, value in table.items():
+        if (name := key.replace("-", "_")) in renamed:
+            raise InvalidParameter(key, "given once", "twice, with a hyphen and with an underscore")
+        renamed[name] = value
+    return renamed
 
 
 def _faults(error: ValidationError) -> list[Fault]:

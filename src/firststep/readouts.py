@@ -24,6 +24,10 @@ class ReadoutLaw:
     values: tuple[float, ...] = ()
     weights: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.weights) or (self.values and abs(math.fsum(self.weights) - 1) > 1e-9):
+            raise InvalidParameter("readout", "one weight per value, with sum 1", f"{self.values}, {self.weights}")
+
     @property
     def is_gaussian(self) -> bool:
         return not self.values
@@ -61,10 +65,10 @@ def readout_law(source: Any) -> ReadoutLaw:
         raise InvalidParameter("readout", ALLOWED, source)
     try:
         numbers = sorted((float(value), float(weight)) for value, weight in pairs)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameter("readout", ALLOWED, source, "each part is value:weight") from None
-    if not numbers or not all(math.isfinite(v) and math.isfinite(w) for v, w in numbers):
-        raise InvalidParameter("readout", ALLOWED, source, "values and weights must be finite")
+    if not numbers or not all(abs(v) <= 1e30 and math.isfinite(w) for v, w in numbers):
+        raise InvalidParameter("readout", ALLOWED, source, "values must be finite, at most 1e30 in size, and weights finite")
     if any(weight <= 0 for _, weight in numbers):
         raise InvalidParameter("readout", ALLOWED, source, "weights must be positive")
     values = tuple(v for v, _ in numbers)

@@ -86,7 +86,7 @@ def with_error(value: float, error: float) -> str:
     return f"{value:.{digits}f} ± {error:.{digits}f}" if digits < 12 else f"{value:.6g} ± {error:.2g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Simulation:
     """Replicates of one experiment at finite size.
 
@@ -191,7 +191,7 @@ class Simulation:
         return f"<table><caption>{html.escape(self.title)}</caption>{body}</table>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Baselines:
     """Several models of one problem, run on the same teachers, ridge data and test data."""
 

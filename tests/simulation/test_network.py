@@ -12,7 +12,7 @@ import jax.scipy.special as jsp
 import numpy as np
 import pytest
 
-from firststep import InvalidParameter, NotEnoughMemory, Problem, Workers, simulate
+from firststep import InvalidParameter, NotConverged, NotEnoughMemory, Problem, Workers, simulate
 from firststep.simulation.backends import JaxBackend, NumpyBackend, make_backend
 from firststep.simulation.design import NETWORK_MODELS, Training, make_design
 from firststep.simulation.network import NetworkKernel
@@ -258,6 +258,64 @@ def test_single_precision_is_close(backend: str, generic: Problem) -> None:
         assert single.risk.mean == pytest.approx(double.risk.mean, rel=0.5)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("student", ["relu", "sigmoid", "softplus"])
+def test_single_precision_is_close_or_refused(student: str, backend: str) -> None:
+    """Students with a mean have one huge eigenvalue, which costs single precision its small ones."""
+    problem = Problem(student=student, teacher="sin", alpha=4, beta=3, alpha0=2, ridge=(0.1, 1.0))
+    options = dict(backend="numpy" if backend == "numpy" else "jax", test_samples=1000)
+    single = simulate(problem, 200, 2, dtype="float32", **options)
+    double = simulate(problem, 200, 2, **options)
+    if backend == "numpy":
+        assert single.risk.values == pytest.approx(double.risk.values, rel=0.01)
+        assert single.training_error.values == pytest.approx(double.training_error.values, rel=0.01)
+    else:
+        assert single.risk.mean == pytest.approx(double.risk.mean, rel=0.4)
+    with pytest.raises(NotConverged, match="float32 cannot resolve a ridge this small"):
+        simulate(problem.replace(ridge=1e-8), 200, 1, dtype="float32", **options)
+
+
+def test_long_seeds_keep_all_their_digits(generic: Problem) -> None:
+    runs = [simulate(generic, 20, 1, seed=seed, test_samples=100).risk.mean for seed in (2**53, 2**53 + 1, str(2**53))]
+    assert runs[0] != runs[1]
+    assert runs[0] == runs[2]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(step=1e300),
+        dict(noise=1e160),
+        dict(student="exp(z)", teacher="sin", step=300),
+        dict(teacher="exp(z)", noise=1e200),
+    ],
+    ids=str,
+)
+def test_what_overflows_is_refused(changes: dict[str, object], backend: str, generic: Problem) -> None:
+    with pytest.raises(NotConverged, match=r"overflow|finite|positive"):
+        simulate(generic.replace(**changes), 40, 1, test_samples=100, backend=backend)
+
+
+def test_a_readout_of_zeros_takes_no_step(generic: Problem) -> None:
+    found = simulate(generic.replace(readout="0:1"), 20, 1, test_samples=100)
+    assert found.spike_strength.mean == 0
+    assert found.risk.mean == pytest.approx(simulate(generic, 20, 1, test_samples=100, model="random-features").risk.mean)
+
+
+def test_conditional_without_a_step_is_not_random_features(generic: Problem) -> None:
+    problem = generic.replace(alpha0=0)
+    left = simulate(problem, 60, 6, model="conditional")
+    right = simulate(problem, 60, 6, model="random-features")
+    assert not np.any(left.risk.values == right.risk.values)
+    assert left.risk.mean == pytest.approx(right.risk.mean, rel=0.3)
+
+
+def test_steep_and_kinked_students_have_conditional_features(generic: Problem) -> None:
+    for student in ("tanh(20*z)", "abs(sin(3*z))"):
+        assert simulate(generic.replace(student=student, step=0.3), 20, 1, model="conditional", test_samples=100).risk.mean > 0
+
+
 def test_jax_leaves_the_users_settings_alone(generic: Problem) -> None:
     simulate(generic, 20, 1, backend="jax", test_samples=200)
     assert not jax.config.jax_enable_x64
@@ -273,6 +331,17 @@ def test_callable_activations(generic: Problem) -> None:
     assert simulate(foreign, D, 2, test_samples=300, backend="jax").risk.mean > 0
     with pytest.raises(InvalidParameter, match="workers must be 1"):
         simulate(foreign, D, 2, test_samples=300, workers=2)
+    assert simulate(foreign.replace(alpha0=20), 150, 40, test_samples=300).options["workers"] == 1
+
+
+def test_nested_activations_reach_the_workers(generic: Problem) -> None:
+    problem = generic.replace(student="gelu(gelu(gelu(gelu(gelu(gelu(z))))))")
+    same(simulate(problem, 20, 2, test_samples=100, workers=2), simulate(problem, 20, 2, test_samples=100, workers=1))
+
+
+def test_not_a_problem() -> None:
+    with pytest.raises(InvalidParameter, match="problem must be a Problem"):
+        simulate({"student": "tanh"}, 20)  # type: ignore[arg-type]
 
 
 def test_shared_workers(generic: Problem) -> None:
@@ -354,6 +423,10 @@ def test_gaussian_equivalence_without_a_step(generic: Problem) -> None:
         (dict(threads=0), "threads must be"),
         (dict(test_samples=1), "test-samples must be"),
         (dict(block=0), "block must be"),
+        (dict(reuse="no"), "reuse must be True or False"),
+        (dict(backend=["numpy"]), "backend must be one of"),
+        (dict(test_samples=10**15), "test-samples must be"),
+        (dict(first_replicate=2**40), "first-replicate must be"),
     ],
     ids=str,
 )

@@ -56,6 +56,16 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
+def prepare(folder: Path) -> None:
+    """Find out before the work whether the figure can be drawn and written."""
+    plots.require()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "demo.csv").open("a").close()
+    except OSError as error:
+        raise InvalidParameter("out", "a folder that can be written", str(folder), error.strerror or "") from None
+
+
 def compute(dimension: Any, replicates: Any, seed: Any, progress: Callable[[int, int], None] | None = None) -> list[Row]:
     """One row per point."""
     rows: list[Row] = []
@@ -99,18 +109,15 @@ def draw(rows: Sequence[Row], axes: Any) -> None:
 
 def write(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
     """The figure as PNG and its data as CSV."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        table = folder / "demo.csv"
-        with table.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(rows)
-        with plots.figure() as (drawing, axes):
-            draw(rows, axes)
-            return plots.save(drawing, folder / "demo.png"), table
-    except OSError as error:
-        raise InvalidParameter("out", "a folder that can be written", str(folder), error.strerror or "") from None
+    prepare(folder)
+    table = folder / "demo.csv"
+    with table.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    with plots.figure() as (drawing, axes):
+        draw(rows, axes)
+        return plots.save(drawing, folder / "demo.png"), table
 
 
 def text(rows: Sequence[Row]) -> str:

@@ -123,7 +123,7 @@ def shifted_moments(
     """mu0 = E f(x), mu1 = E[z f(x)]/b, mu2 = E f(x)^2 - mu0^2 - b^2 mu1^2 with x = a + b z, for arrays a = shift, b = scale > 0.
 
     Smooth f: trapezoid on [-8.5, 8.5] with ``nodes`` intervals (spectrally accurate). Kinked f: the interval is split at
-    (kink - a)/b and each piece gets panels of Gauss-Legendre nodes, about ``nodes`` for the widest piece.
+    (kink - a)/b and each piece gets panels of Gauss-Legendre nodes, 2 ``nodes`` in all and at least 16 a piece.
     mu2 is computed as the mean square of f - mu0 - b mu1 z, so it is never negative.
     """
     shift, scale = np.broadcast_arrays(np.asarray(shift, float), np.asarray(scale, float))
@@ -131,8 +131,9 @@ def shifted_moments(
     if kinks:
         cuts = [np.clip((kink - shift) / scale, -reach, reach) for kink in sorted(kinks)]
         bounds = np.stack([np.full_like(shift, -reach), *cuts, np.full_like(shift, reach)])
-        panels = 6
-        unit, unit_weights = legendre(max(8, nodes // panels))
+        each = max(16, 2 * nodes // (len(cuts) + 1))
+        panels = max(1, each // 40)
+        unit, unit_weights = legendre(each // panels)
         offsets = (np.arange(panels)[:, None] + (1 + unit) / 2).ravel() / panels
         widths = np.diff(bounds, axis=0)[..., None]
         z = (bounds[:-1, ..., None] + widths * offsets).reshape(len(cuts) + 1, *shift.shape, -1)

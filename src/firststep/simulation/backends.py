@@ -92,7 +92,7 @@ class NumpyBackend(Backend):
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
         """One BLAS thread (or as many as asked): the number of threads changes the rounding, so it is fixed."""
-        with threadpool_limits(self._threads), np.errstate(over="ignore", under="ignore"):
+        with threadpool_limits(self._threads):
             yield
 
     def key(self, seed: int, replicate: int) -> Any:
@@ -283,7 +283,10 @@ def available_memory() -> int | None:
         with open("/sys/fs/cgroup/memory.max", encoding="ascii") as maximum:
             limit = int(maximum.read())
         with open("/sys/fs/cgroup/memory.current", encoding="ascii") as current:
-            limits.append(limit - int(current.read()))
+            used = int(current.read())
+        with open("/sys/fs/cgroup/memory.stat", encoding="ascii") as stat:
+            cache = int(dict(line.split() for line in stat).get("inactive_file", 0))  # given back when needed
+        limits.append(limit - used + cache)
     if not limits:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -47,10 +47,12 @@ class Training:
 
     @classmethod
     def checked(cls, steps: Any, batches: Any, reuse: Any, parameterization: Any) -> Training:
+        if not isinstance(reuse, bool):
+            raise InvalidParameter("reuse", "True or False", reuse)
         made = cls(
             whole("steps", steps, 1),
             choice("batches", batches, BATCHES),
-            bool(reuse),
+            reuse,
             choice("parameterization", parameterization, PARAMETERIZATIONS),
         )
         if made.reuse and made.steps > 1 and made.batches == "fresh":
@@ -83,7 +85,7 @@ class Design:
         """Bytes one replicate needs at its peak beyond the interpreter, rather a little too many than too few."""
         d, n, width = self.sizes.dimension, self.sizes.samples, self.sizes.width
         block = min(self.block, max(n, self.sizes.step_samples, self.test_samples))
-        working = 6 * block * max(width, d)
+        working = 6 * block * max(width, d) + 2 * (n + self.sizes.step_samples)
         if self.model in ("inner-product-kernel", "distance-kernel"):
             return itemsize * (n * d + 3 * block * n) + 8 * 6 * n * n
         if self.model == "ntk":

@@ -41,7 +41,7 @@ def feature_map(
 
         return noisy_linear
 
-    if design.model == "conditional" and table is not None:
+    if design.model == "conditional":
         direction, mean, slope, variance = table
 
         def conditional(inputs: Any, start: Any, count: int) -> Any:
@@ -70,10 +70,11 @@ def conditional_table(student: Activation, weights: Array, direction: Array) -> 
     along = direction @ weights
     rest = weights - np.outer(direction, along)
     scale = np.sqrt(np.maximum(np.einsum("ij,ij->j", rest, rest), 1e-24))
+    resolution = _resolution(student, along, scale)
     terms = 64
     while terms <= 2048:
         nodes = KAPPA_REACH * chebyshev.chebpts1(terms)
-        moments = _moments_on_nodes(student, np.outer(nodes, along), scale)
+        moments = _moments_on_nodes(student, np.outer(nodes, along), scale, resolution)
         tables = [_coefficients(values) for values in moments]
         if all(np.abs(t[-terms // 4 :]).max() <= 1e-7 * max(np.abs(t).max(), 1e-300) for t in tables):
             return tables[0], tables[1], tables[2], rest
@@ -81,13 +82,29 @@ def conditional_table(student: Activation, weights: Array, direction: Array) -> 
     raise NotConverged("the conditional moments are too steep in kappa for 2048 Chebyshev terms; try a smaller step")
 
 
-def _moments_on_nodes(student: Activation, shift: Array, scale: Array) -> tuple[Array, Array, Array]:
+def _resolution(student: Activation, along: Array, scale: Array) -> int:
+    """Quadrature nodes at which doubling them moves the moments of the widest neurons by less than 1e-7."""
+    some = np.argsort(scale)[-4:]
+    shift = np.outer(np.linspace(-3, 3, 13), along[some])
+    nodes, coarse = 240, _moments_on_nodes(student, shift, scale[some], 240)
+    while nodes < 8000:
+        fine = _moments_on_nodes(student, shift, scale[some], 2 * nodes)
+        size = max(float(np.abs(fine[0]).max()), 1e-300)
+        if all(np.abs(a - b).max() <= 1e-7 * max(size, float(np.abs(b).max())) for a, b in zip(coarse, fine, strict=True)):
+            return nodes
+        nodes, coarse = 2 * nodes, fine
+    raise NotConverged(
+        "the conditional moments need more than 8000 quadrature nodes: the student is too steep, or has a hidden kink"
+    )
+
+
+def _moments_on_nodes(student: Activation, shift: Array, scale: Array, nodes: int) -> tuple[Array, Array, Array]:
     """mu0, mu1, mu2 on nodes x neurons, a few neurons at a time to bound the memory."""
-    batch = max(1, 2**18 // (300 * shift.shape[0]))
+    batch = max(1, 2**18 // (nodes * shift.shape[0]))
     parts = []
     for first in range(0, shift.shape[1], batch):
         some = slice(first, first + batch)
-        parts.append(shifted_moments(student.evaluate, shift[:, some], scale[None, some], student.kinks))
+        parts.append(shifted_moments(student.evaluate, shift[:, some], scale[None, some], student.kinks, nodes))
     mean, slope, variance = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
     return mean, slope, variance
 

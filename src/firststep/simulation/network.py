@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from firststep.errors import NotConverged
 from firststep.problem import Problem
 from firststep.simulation.backends import Backend
 from firststep.simulation.design import Design
@@ -27,6 +28,7 @@ from firststep.simulation.weights import (
 
 Array = NDArray[np.float64]
 Measured = dict[str, Any]
+LARGEST_WEIGHT = 1e100  # beyond this, squares of weights overflow
 
 
 class NetworkKernel:
@@ -128,7 +130,7 @@ class NetworkKernel:
             measured["spike_strength"] = law.spike_strength
         elif design.takes_step:
             weights, direction, measured = self._train(problem, key, weights, readout, teacher, noise)
-        if design.model == "conditional" and design.takes_step:
+        if design.model == "conditional":
             host = [backend.to_host(each).astype(float) for each in (weights, direction)]
             *coefficients, rest = conditional_table(design.student, *host)
             table = (direction, *(backend.to_device(each) for each in coefficients))
@@ -149,6 +151,8 @@ class NetworkKernel:
             first_moments = moments if first_moments is None else first_moments
             change *= rate
             weights = weights + change
+        if not float(self.backend.xp.abs(weights).max()) < LARGEST_WEIGHT:
+            raise NotConverged(f"the weights overflowed: a step of {problem.step:g} is too large for this student and teacher")
         update = change if training.steps == 1 else weights - initial
         del initial
         return weights, *self._weight_observables(key, weights, update, readout, teacher, first_moments, rate)
@@ -170,7 +174,7 @@ class NetworkKernel:
         measured = dict(
             gradient_norm=float(norm),
             alignment=float(direction @ teacher),
-            spike_strength=float((direction @ update) @ readout / (readout @ readout)),
+            spike_strength=float((direction @ update) @ readout / xp.maximum(readout @ readout, 1e-300)),
             singular_values_weights=of_weights.values,
             singular_values_update=of_update.values,
             teacher_overlap_weights=float(of_weights.left @ teacher) ** 2,
@@ -237,6 +241,8 @@ def finish_test(sums: Any, samples: int, backend: Backend) -> Measured:
     """Risk, its test-set standard error, and the learned and target functions by bins of kappa."""
     square, fourth, counts, predicted, truth = (backend.to_host(each).astype(float) for each in sums)
     risk = square / samples
+    if not np.all(np.isfinite(risk)):
+        raise NotConverged("the test risk is not finite: the student or the teacher overflows on these inputs")
     variance = np.maximum(fourth / samples - risk**2, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         learned, target = predicted / counts[:, None], truth / counts

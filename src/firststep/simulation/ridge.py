@@ -41,8 +41,21 @@ def solve_gram(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...
 
 
 def is_nearly_singular(matrix: Any, ridges: tuple[float, ...], precision: float) -> bool:
-    """Whether rounding may make A + ridge indefinite. Then eigenvectors are used, and ``matrix`` is left untouched."""
-    return bool(min(ridges) <= 10 * matrix.shape[0] * precision * float(matrix.trace()))
+    """Whether a ridge is within rounding of zero. Then eigenvectors are used, and ``matrix`` is left untouched.
+
+    Rounding moves the eigenvalues of A by less than 30 * precision * trace A. Single precision cannot tell such a ridge from none,
+    so there it is refused.
+    """
+    trace = float(matrix.trace())
+    if not np.isfinite(trace):
+        raise NotConverged(NOT_FINITE)
+    floor = 30 * precision * trace
+    if min(ridges) > floor:
+        return False
+    if precision > 1e-10:
+        factor = floor / max(min(ridges), 1e-30)
+        raise NotConverged(f"float32 cannot resolve a ridge this small: try float64, or a ridge {factor:.2g} times larger")
+    return True
 
 
 def _solve_on_device(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
@@ -55,8 +68,8 @@ def _solve_on_device(backend: Backend, gram: Any, right: Any, ridges: tuple[floa
         cut = size * precision * xp.abs(eigenvalues).max()
         if float(eigenvalues[0]) < -10 * float(cut):
             raise NotConverged(NOT_POSITIVE)
-        kept = (eigenvalues > cut)[:, None]
-        inverse = kept / xp.where(kept, eigenvalues[:, None] + backend.to_device(ridges), 1.0)
+        shifted = xp.maximum(eigenvalues, 0.0)[:, None] + backend.to_device(ridges)
+        inverse = xp.where(shifted > cut, 1 / xp.where(shifted > cut, shifted, 1.0), 0.0)
         solutions = vectors @ (inverse * (vectors.T @ right)[:, None])
     else:
         solutions = xp.stack([_device_cholesky(gram, right, ridge) for ridge in ridges], axis=1)
@@ -141,14 +154,17 @@ def _apply(reflectors: Array, tau: Array, columns: Array, transpose: bool) -> Ar
 
 
 def _by_eigenvectors(matrix: Array, right: Array, ridges: Array, precision: float) -> Array:
-    """Any ridge >= 0. The null space (eigenvalues within rounding of zero) is left out of the solution.
+    """Any ridge >= 0. Where eigenvalue + ridge is within rounding of zero, that part is left out of the solution.
 
-    That is exact: F^T y has no part there, and F^T annihilates the part a dual solution would have.
+    That is exact: F^T y has no part in the null space, and F^T annihilates the part a dual solution would have there.
     """
-    eigenvalues, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
+    try:
+        eigenvalues, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
+    except np.linalg.LinAlgError:
+        raise NotConverged(NOT_FINITE) from None
     cut = len(eigenvalues) * precision * float(np.max(np.abs(eigenvalues)))
     if eigenvalues[0] < -10 * cut:
         raise NotConverged(NOT_POSITIVE)
-    shifted = eigenvalues[:, None] + ridges
-    inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=(eigenvalues > cut)[:, None])
+    shifted = np.maximum(eigenvalues, 0.0)[:, None] + ridges
+    inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > cut)
     return np.asarray(vectors @ (inverse * (vectors.T @ right)[:, None]))

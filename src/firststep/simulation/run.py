@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from firststep.activations import Activation, activation
-from firststep.errors import InvalidParameter, NotEnoughMemory
-from firststep.problem import Problem, choice, whole
+from firststep.activations import Activation, JaxActivation, activation
+from firststep.errors import InvalidParameter, NotEnoughMemory, WorkerFailed
+from firststep.problem import MAX_SIZE, Problem, choice, whole
 from firststep.results import Baselines, Interrupted, Simulation
-from firststep.simulation.backends import Backend, block_rows, make_backend
+from firststep.simulation.backends import BACKENDS, Backend, block_rows, make_backend
 from firststep.simulation.baselines import baseline_kernel
 from firststep.simulation.design import (
     BASELINES,
@@ -54,7 +54,7 @@ class Job:
         backend = self.make_backend()
         kernel = network_kernel if self.design.model in NETWORK_MODELS else baseline_kernel
         started = time.perf_counter()
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(all="ignore"):  # what is not finite is found and refused, not warned about
             measured = kernel(self.design, backend).replicate(self.problem, self.seed, number)
         return {**measured, "replicate_seconds": time.perf_counter() - started}
 
@@ -116,11 +116,14 @@ def simulate(
         progress: called with (finished, total) after every replicate.
     """
     started = time.perf_counter()
+    if not isinstance(problem, Problem):
+        raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
     sizes = problem.sizes(dimension)
-    count, seed = whole("replicates", replicates, 1), whole("seed", seed, 0)
-    first, threads = whole("first-replicate", first_replicate, 0), whole("threads", threads, 1)
-    tests = max(2000, 4 * sizes.dimension) if test_samples is None else whole("test-samples", test_samples, 2)
+    count, seed = whole("replicates", replicates, 1, MAX_SIZE), whole("seed", seed, 0)
+    first, threads = whole("first-replicate", first_replicate, 0, MAX_SIZE), whole("threads", threads, 1)
+    tests = max(2000, 4 * sizes.dimension) if test_samples is None else whole("test-samples", test_samples, 2, MAX_SIZE)
     choice("model", model, MODELS)
+    choice("backend", backend, BACKENDS)
     training = Training.checked(steps, batches, reuse, parameterization)
     engine = _cached_backend(backend, device, dtype, threads)
     rows = block_rows(sizes.width, sizes.dimension, engine) if block is None else _block(block)
@@ -166,6 +169,9 @@ def simulate(
     except KeyboardInterrupt:
         message = f"interrupted: {len(finished)} of {count} replicates finished"
         raise Interrupted(result(True) if finished else None, message) from None
+    except WorkerFailed as error:
+        error.result = result(True) if finished else None
+        raise
     return result(False)
 
 
@@ -197,9 +203,13 @@ def baselines(
 
     ``options`` are those of ``simulate``. ``inner_product_kernel`` and ``distance_kernel`` are the functions g, expressions in z.
     """
-    if not models:
-        raise InvalidParameter("models", "a list of " + ", ".join(MODELS), "nothing")
-    kernels = {"inner-product-kernel": inner_product_kernel, "distance-kernel": distance_kernel}
+    models = (models,) if isinstance(models, str) else models
+    if not isinstance(models, Sequence) or not models:
+        raise InvalidParameter("models", "a list of " + ", ".join(MODELS), models or "nothing")
+    kernels = {
+        "inner-product-kernel": _checked_kernel("inner-product-kernel", inner_product_kernel),
+        "distance-kernel": _checked_kernel("distance-kernel", distance_kernel),
+    }
     for name in models:
         choice("models", name, MODELS)
     done: list[Simulation] = []
@@ -214,9 +224,13 @@ def baselines(
     return Baselines(tuple(done))
 
 
+def _checked_kernel(parameter: str, function: Any) -> Activation | None:
+    return None if function is None else activation(function, parameter=parameter)
+
+
 def _kernel_function(model: str, kernel: Any) -> Activation | None:
     if model in DEFAULT_KERNELS:
-        return activation(DEFAULT_KERNELS[model] if kernel is None else kernel, "kernel")
+        return activation(DEFAULT_KERNELS[model] if kernel is None else kernel, parameter="kernel")
     if kernel is not None:
         raise InvalidParameter("kernel", "given only for " + " or ".join(DEFAULT_KERNELS), kernel, f"model is {model}")
     return None
@@ -249,7 +263,8 @@ def _workers(asked: int | Workers | None, design: Design, replicates: int, backe
             raise InvalidParameter("workers", "1 with the jax backend", count, "one device runs one replicate at a time")
         return Workers(min(count, replicates), threads)
     enough = _work(design) * replicates / _FLOPS_PER_SECOND > _SECONDS_WORTH_A_POOL
-    if backend.name == "jax" or not enough:
+    foreign = isinstance(design.student, JaxActivation) or isinstance(design.teacher, JaxActivation)
+    if backend.name == "jax" or not enough or foreign:  # a function of the user's script may not exist in another process
         return Workers(1, threads)
     needed, limit = design.memory(backend.dtype.itemsize), backend.memory_limit()
     fitting = max(1, limit // needed) if limit else replicates

@@ -155,7 +155,10 @@ def serve() -> None:
     while True:
         message = inbox.get()
         if isinstance(message, bytes):
-            job = pickle.loads(message)
+            try:
+                job = pickle.loads(message)
+            except Exception as error:
+                job = _Unreadable(str(error))
             continue
         try:
             answer: Answer = ("done", message, job(message))
@@ -167,6 +170,17 @@ def serve() -> None:
             payload = pickle.dumps(("failed", WorkerFailed(repr(answer[1])), None))
         answers.write(payload)
         answers.flush()
+
+
+class _Unreadable:
+    """A job that could not be unpickled here: says so for every number."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __call__(self, number: int) -> Any:
+        hint = f"the worker could not read it: {self._reason}"
+        raise InvalidParameter("workers", "1 for a problem that other processes cannot load", "more", hint)
 
 
 def _no_job(number: int) -> Any:
