@@ -18,6 +18,7 @@ LAYERS = [
     {"errors"},
     {"numerics"},
     {"expressions"},
+    {"parsing"},
     {"activations", "readouts"},
     {"problem"},
     {"results"},
@@ -72,7 +73,7 @@ def test_public_names_exist_and_are_documented() -> None:
 
 def test_modules_stay_small() -> None:
     for path in SOURCE.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 560, path
+        assert len(path.read_text().splitlines()) <= 500, path
 
 
 def test_notation_maps_every_field() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firststep.errors import InvalidParameter
-from firststep.expressions import ACTIVATIONS, FUNCTIONS, Z, differentiate, evaluate, kinks, name_of, parse, trace
+from firststep.expressions import ACTIVATIONS, FUNCTIONS, Z, differentiate, evaluate, kinks, name_of, trace
+from firststep.parsing import parse
 
 POINTS = np.linspace(-3.05, 2.95, 41)
 

@@ -14,6 +14,7 @@ from firststep import expressions
 from firststep.errors import InvalidParameter
 from firststep.expressions import ACTIVATIONS, Expression
 from firststep.numerics.quadrature import Expectation, NotIntegrable, gaussian_expectation
+from firststep.parsing import parse
 
 Array = NDArray[np.float64]
 ALLOWED = "a named activation, an expression in z such as tanh(2*z) + 0.5*(z**2-1), or a function of one array"
@@ -207,7 +208,7 @@ def activation(source: Any, *, kinks: Sequence[float] = (), parameter: str = "ac
     if isinstance(source, Activation):
         return source
     if isinstance(source, str):
-        return Activation(expressions.parse(source, parameter))
+        return Activation(parse(source, parameter))
     if not callable(source):
         raise InvalidParameter(parameter, ALLOWED, source)
     traced = expressions.trace(source)

@@ -1,25 +1,20 @@
-"""Functions of one variable z as small expression trees: parsed safely, differentiated symbolically, evaluated on NumPy or JAX.
+"""Functions of one variable z as small expression trees: differentiated symbolically, printed, evaluated on NumPy or JAX.
 
-A tree is built by ``parse`` (from text, by walking Python's own syntax tree; nothing is ever evaluated as code) or by ``trace``
-(by calling a NumPy function on the symbol z). Equal subtrees are one object, so a function and its derivative share the work.
+A tree is built by ``parsing.parse`` from text or by ``trace`` (by calling a NumPy function on the symbol z). Equal subtrees are one
+object, so a function and its derivative share the work.
 """
 
 from __future__ import annotations
 
-import ast
 import math
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from firststep.errors import InvalidParameter, nearest
-from firststep.numerics.quadrature import NotIntegrable, gaussian_expectation
+from firststep.numerics.quadrature import gaussian_expectation
 
-MAX_TEXT = 2000
-MAX_DEPTH = 200
 MAX_PRINTED = 20_000  # characters: a tree that shares subtrees can be exponentially longer in print
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expression] = weakref.WeakValueDictionary()
 
@@ -255,8 +250,8 @@ FUNCTIONS: dict[str, Callable[..., Expression]] = {
     **ACTIVATIONS,
     **{name: _elementary(name) for name in ("exp", "log", "sqrt", "cos", "sinh", "cosh", "arctan")},
 }
-_TWO_ARGUMENTS = {"maximum": _elementary("maximum"), "minimum": _elementary("minimum")}
-_CONSTANTS = {"pi": math.pi, "e": math.e}
+TWO_ARGUMENTS = {"maximum": _elementary("maximum"), "minimum": _elementary("minimum")}
+CONSTANTS = {"pi": math.pi, "e": math.e}
 _UFUNCS: dict[str, Callable[..., Expression]] = {
     **{n: _elementary(n) for n in _EVALUATE if n not in ("sigmoid", "softplus", "relu", "heaviside", "abs")},
     "absolute": _elementary("abs"),
@@ -416,87 +411,10 @@ def normalized(expression: Expression) -> Expression:
     return _node("normalized", (expression,), float(np.sqrt(square)))
 
 
-_WRAPPERS = {"centered": centered, "normalized": normalized}
-_BINARY = {ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__", ast.Pow: "__pow__"}
+WRAPPERS = {"centered": centered, "normalized": normalized}
 
 
-def parse(text: str, parameter: str = "activation") -> Expression:
-    """The expression written in ``text``: numbers, z, + - * / **, pi, e, the named functions, centered(...), normalized(...).
-
-    A bare function name means that function of z. Anything else is refused with a message that names ``parameter``.
-    """
-    allowed = "a named activation or an expression in z such as tanh(2*z) + 0.5*(z**2-1)"
-
-    def refuse(given: str, hint: str = "") -> InvalidParameter:
-        return InvalidParameter(parameter, allowed, given, hint)
-
-    if len(text) > MAX_TEXT:
-        raise refuse(text, f"{len(text)} characters; at most {MAX_TEXT}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text.strip().replace("^", "**"), mode="eval")
-        if isinstance(tree.body, ast.Name) and tree.body.id not in (*FUNCTIONS, *_CONSTANTS, "z"):
-            known = ", ".join(ACTIVATIONS)
-            raise refuse(text, nearest(tree.body.id, FUNCTIONS) or f"the names are {known}")
-        made = _convert(tree.body, 0, top=True)
-        _check_size(made)
-        return made
-    except InvalidParameter:
-        raise
-    except OverflowError:
-        raise refuse(text, "a constant overflows") from None
-    except SyntaxError:
-        raise refuse(text, "it is not a complete expression") from None
-    except NotIntegrable as error:
-        raise refuse(text, str(error)) from None
-    except (ValueError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
-        raise refuse(text, str(error) or "too deep or too large") from None
-
-
-def _convert(node: ast.AST, depth: int, top: bool = False) -> Expression:
-    """One node of Python's syntax tree as an Expression; ``top``: a bare function name is allowed."""
-    if depth > MAX_DEPTH:
-        raise ValueError(f"nested more than {MAX_DEPTH} deep")
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return constant(node.value)  # type: ignore[arg-type]
-    if isinstance(node, ast.Name):
-        if node.id == "z":
-            return Z
-        if node.id in _CONSTANTS:
-            return constant(_CONSTANTS[node.id])
-        if node.id in FUNCTIONS:
-            if top:
-                return FUNCTIONS[node.id](Z)
-            raise ValueError(f"{node.id} needs an argument, as in {node.id}(z)")
-        hint = nearest(node.id, [*FUNCTIONS, *_WRAPPERS, *_TWO_ARGUMENTS]) or "the variable is z"
-        raise ValueError(f"unknown name {node.id!r}; {hint}")
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        inner = _convert(node.operand, depth + 1)
-        return -inner if isinstance(node.op, ast.USub) else inner
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        left, right = _convert(node.left, depth + 1), _convert(node.right, depth + 1)
-        result: Expression = getattr(left, _BINARY[type(node.op)])(right)
-        return result
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        return _convert_call(node.func.id, node.args, depth)
-    raise ValueError(f"{type(node).__name__.lower()} is not allowed; only arithmetic and the named functions are")
-
-
-def _convert_call(name: str, arguments: list[ast.expr], depth: int) -> Expression:
-    count = 2 if name in _TWO_ARGUMENTS else 1
-    if name not in FUNCTIONS and name not in _WRAPPERS and name not in _TWO_ARGUMENTS:
-        hint = nearest(name, [*FUNCTIONS, *_WRAPPERS, *_TWO_ARGUMENTS])
-        raise ValueError(f"unknown function {name!r}; {hint or 'the functions are ' + ', '.join(FUNCTIONS)}")
-    if len(arguments) != count or any(isinstance(each, ast.Starred) for each in arguments):
-        raise ValueError(f"{name} takes {count} argument{'s' if count > 1 else ''}")
-    inner = [_convert(each, depth + 1, top=name in _WRAPPERS) for each in arguments]
-    if name in _WRAPPERS:
-        return _WRAPPERS[name](inner[0])
-    return (_TWO_ARGUMENTS.get(name) or FUNCTIONS[name])(*inner)
-
-
-def _check_size(expression: Expression) -> None:
+def check_size(expression: Expression) -> None:
     """Refuse what would print without end, by adding up lengths without printing."""
     lengths: dict[int, int] = {}
     for node in walk(expression):
@@ -523,7 +441,7 @@ def trace(function: Callable[[Any], Any]) -> Expression | None:
     """The expression a NumPy function computes, or None if it does something that cannot be followed."""
     try:
         made = _lift(function(Z))
-        _check_size(made)
+        check_size(made)
         return made
     except Exception:  # any failure inside foreign code means: not traceable
         return None
@@ -560,7 +478,7 @@ def _text(node: Expression, parent: int) -> str:
         return f"({text})" if level < parent else text
     if operation == "heaviside":
         return f"(0.5 + 0.5*sign({_text(arguments[0], 0)}))"
-    inner = [name_of(each) if operation in _WRAPPERS else _text(each, 0) for each in arguments]
+    inner = [name_of(each) if operation in WRAPPERS else _text(each, 0) for each in arguments]
     return f"{operation}({', '.join(inner)})"
 
 

@@ -64,7 +64,7 @@ class LeadingSingularValues:
         backend, xp = self._backend, self._backend.xp
         rows, columns = matrix.shape
         count = min(count, rows, columns)
-        room = 12 * self.STRIDE
+        room = 24 * self.STRIDE
         bases = (backend.zeros((room, rows)), backend.zeros((room, columns)))
         vectors = (backend.zeros((rows,)), start / xp.linalg.norm(start))
         minus = (backend.zeros((rows,)), backend.zeros((columns,))) if minus is None else minus
