@@ -152,7 +152,7 @@ class NetworkKernel:
             change *= rate
             weights = weights + change
         if not float(self.backend.xp.abs(weights).max()) < LARGEST_WEIGHT:
-            raise NotConverged(f"the weights overflowed: a step of {problem.step:g} is too large for this student and teacher")
+            raise NotConverged("the weights overflowed in the gradient step: the step, the noise or the activations are too large")
         update = change if training.steps == 1 else weights - initial
         del initial
         return weights, *self._weight_observables(key, weights, update, readout, teacher, first_moments, rate)

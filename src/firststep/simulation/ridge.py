@@ -53,8 +53,8 @@ def is_nearly_singular(matrix: Any, ridges: tuple[float, ...], precision: float)
     if min(ridges) > floor:
         return False
     if precision > 1e-10:
-        factor = floor / max(min(ridges), 1e-30)
-        raise NotConverged(f"float32 cannot resolve a ridge this small: try float64, or a ridge {factor:.2g} times larger")
+        larger = f", or a ridge {floor / min(ridges):.2g} times larger" if min(ridges) > 0 else ""
+        raise NotConverged(f"float32 cannot resolve a ridge this small: try float64{larger}")
     return True
 
 
