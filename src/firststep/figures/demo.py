@@ -6,6 +6,7 @@ The setting of [Ba] figures 1 and 3(c): psi2 = N/d = 2, ridge 1e-3, noise 0.1, G
 from __future__ import annotations
 
 import csv
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ def prepare(folder: Path) -> None:
     plots.require()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "demo.csv").open("a").close()
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise InvalidParameter("out", "a folder that can be written", str(folder), error.strerror or "") from None
 

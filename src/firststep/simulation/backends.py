@@ -161,6 +161,7 @@ class JaxBackend(Backend):
     def __init__(self, dtype: str = "float64", device: str = "auto") -> None:
         import jax
         import jax.numpy as jnp
+        import jax.scipy.linalg
         import jax.scipy.special as special
 
         self._jax = jax
@@ -168,6 +169,13 @@ class JaxBackend(Backend):
         self.dtype = np.dtype(dtype)
         self._device = _jax_device(jax, device)
         self.device = self._device.platform
+        self.cholesky_solve = self.compile(self._cholesky_solve)
+
+    def _cholesky_solve(self, matrix: Any, right: Any, shift: Any) -> Any:
+        """(matrix + shift)^-1 right; reads the lower triangle, and gives nan if it is not positive definite."""
+        linalg = self._jax.scipy.linalg
+        shifted = matrix + shift * self.xp.eye(matrix.shape[0], dtype=matrix.dtype)
+        return linalg.cho_solve(linalg.cho_factor(shifted, lower=True), right)
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:

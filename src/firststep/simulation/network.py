@@ -154,7 +154,6 @@ class NetworkKernel:
         if not float(self.backend.xp.abs(weights).max()) < LARGEST_WEIGHT:
             raise NotConverged("the weights overflowed in the gradient step: the step, the noise or the activations are too large")
         update = change if training.steps == 1 else weights - initial
-        del initial
         return weights, *self._weight_observables(key, weights, update, readout, teacher, first_moments, rate)
 
     def _weight_observables(
@@ -174,7 +173,7 @@ class NetworkKernel:
         measured = dict(
             gradient_norm=float(norm),
             alignment=float(direction @ teacher),
-            spike_strength=float((direction @ update) @ readout / xp.maximum(readout @ readout, 1e-300)),
+            spike_strength=float((direction @ update) @ readout / xp.maximum(readout @ readout, np.finfo(backend.dtype).tiny)),
             singular_values_weights=of_weights.values,
             singular_values_update=of_update.values,
             teacher_overlap_weights=float(of_weights.left @ teacher) ** 2,

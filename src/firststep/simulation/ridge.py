@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from firststep.errors import NotConverged
-from firststep.simulation.backends import Backend
+from firststep.simulation.backends import Backend, JaxBackend
 
 Array = NDArray[np.float64]
 NOT_POSITIVE = "the ridge system is not positive definite: the kernel function is not a kernel, or the features are not finite"
@@ -33,7 +33,7 @@ def solve_gram(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...
 
     ``gram`` comes from Backend.add_gram or outer_gram, which fill one triangle (NumPy: the upper, JAX: the lower), and is used up.
     """
-    if backend.name == "jax":
+    if isinstance(backend, JaxBackend):
         return _solve_on_device(backend, gram, right, ridges)
     matrix = np.asarray(gram.T, dtype=np.float64, order="F")  # NumPy's gram holds the upper triangle in C order
     precision = float(np.finfo(backend.dtype).eps)
@@ -58,42 +58,18 @@ def is_nearly_singular(matrix: Any, ridges: tuple[float, ...], precision: float)
     return True
 
 
-def _solve_on_device(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
+def _solve_on_device(backend: JaxBackend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
     """One Cholesky factorisation per ridge (on a GPU cheaper than any reduction), or eigenvectors if a ridge is too small."""
     xp = backend.xp
     precision = float(np.finfo(backend.dtype).eps)
-    size = gram.shape[0]
     if is_nearly_singular(gram, ridges, precision):
         eigenvalues, vectors = xp.linalg.eigh(gram, UPLO="L", symmetrize_input=False)
-        cut = size * precision * xp.abs(eigenvalues).max()
-        if float(eigenvalues[0]) < -10 * float(cut):
-            raise NotConverged(NOT_POSITIVE)
-        shifted = xp.maximum(eigenvalues, 0.0)[:, None] + backend.to_device(ridges)
-        inverse = xp.where(shifted > cut, 1 / xp.where(shifted > cut, shifted, 1.0), 0.0)
-        solutions = vectors @ (inverse * (vectors.T @ right)[:, None])
+        solutions = _from_eigenvectors(eigenvalues, vectors, right, backend.to_device(ridges), precision, xp)
     else:
-        solutions = xp.stack([_device_cholesky(gram, right, ridge) for ridge in ridges], axis=1)
+        solutions = xp.stack([backend.cholesky_solve(gram, right, ridge) for ridge in ridges], axis=1)
     if not bool(xp.all(xp.isfinite(solutions))):  # a failed Cholesky factorisation gives nan
         raise NotConverged(NOT_POSITIVE)
     return solutions
-
-
-def _device_cholesky(gram: Any, right: Any, ridge: float) -> Any:
-    global _cholesky_solve
-    if _cholesky_solve is None:
-        import jax
-        import jax.numpy as jnp
-        import jax.scipy.linalg as linalg
-
-        def solve(matrix: Any, vector: Any, shift: Any) -> Any:
-            shifted = matrix + shift * jnp.eye(matrix.shape[0], dtype=matrix.dtype)
-            return linalg.cho_solve(linalg.cho_factor(shifted, lower=True), vector)
-
-        _cholesky_solve = jax.jit(solve)
-    return _cholesky_solve(gram, right, ridge)
-
-
-_cholesky_solve: Any = None
 
 
 def solve_path(matrix: Array, right: Array, ridges: tuple[float, ...], precision: float = 2.0**-52) -> Array:
@@ -154,17 +130,22 @@ def _apply(reflectors: Array, tau: Array, columns: Array, transpose: bool) -> Ar
 
 
 def _by_eigenvectors(matrix: Array, right: Array, ridges: Array, precision: float) -> Array:
-    """Any ridge >= 0. Where eigenvalue + ridge is within rounding of zero, that part is left out of the solution.
-
-    That is exact: F^T y has no part in the null space, and F^T annihilates the part a dual solution would have there.
-    """
+    """Any ridge >= 0, by LAPACK's divide and conquer."""
     try:
         eigenvalues, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
     except np.linalg.LinAlgError:
         raise NotConverged(NOT_FINITE) from None
-    cut = len(eigenvalues) * precision * float(np.max(np.abs(eigenvalues)))
-    if eigenvalues[0] < -10 * cut:
+    return np.asarray(_from_eigenvectors(eigenvalues, vectors, right, ridges, precision, np))
+
+
+def _from_eigenvectors(eigenvalues: Any, vectors: Any, right: Any, ridges: Any, precision: float, xp: Any) -> Any:
+    """Solutions for any ridge >= 0. Where eigenvalue + ridge is within rounding of zero, that part is left out.
+
+    That is exact: F^T y has no part in the null space, and F^T annihilates the part a dual solution would have there.
+    """
+    cut = len(eigenvalues) * precision * float(xp.abs(eigenvalues).max())
+    if float(eigenvalues[0]) < -10 * cut:
         raise NotConverged(NOT_POSITIVE)
-    shifted = np.maximum(eigenvalues, 0.0)[:, None] + ridges
-    inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > cut)
-    return np.asarray(vectors @ (inverse * (vectors.T @ right)[:, None]))
+    shifted = xp.maximum(eigenvalues, 0.0)[:, None] + ridges
+    inverse = xp.where(shifted > cut, 1 / xp.where(shifted > cut, shifted, 1.0), 0.0)
+    return vectors @ (inverse * (vectors.T @ right)[:, None])
