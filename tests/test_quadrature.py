@@ -55,7 +55,7 @@ def test_what_has_no_integral_is_refused(function) -> None:  # type: ignore[no-u
 
 def test_shifted_moments_of_relu_in_closed_form() -> None:
     shift, scale = np.meshgrid(np.linspace(-4, 4, 9), [0.2, 1.0, 3.0])
-    mean, slope, rest = shifted_moments(lambda x: np.maximum(x, 0), shift, scale, kinks=[0.0])
+    mean, slope, rest, spread = shifted_moments(lambda x: np.maximum(x, 0), shift, scale, kinks=[0.0])
     t = shift / scale
     density = np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
     exact = shift * ndtr(t) + scale * density
@@ -63,11 +63,13 @@ def test_shifted_moments_of_relu_in_closed_form() -> None:
     assert mean == pytest.approx(exact, abs=1e-13)
     assert slope == pytest.approx(ndtr(t), abs=1e-13)
     assert rest == pytest.approx(square - exact**2 - scale**2 * ndtr(t) ** 2, abs=1e-12)
+    assert spread == pytest.approx(density / (2 * scale), abs=1e-12)
 
 
 def test_shifted_moments_of_a_cubic() -> None:
     shift, scale = np.array([0.3, -2.0]), np.array([1.1, 0.4])
-    mean, slope, rest = shifted_moments(lambda x: x**3, shift, scale)
+    mean, slope, rest, spread = shifted_moments(lambda x: x**3, shift, scale)
     assert mean == pytest.approx(shift**3 + 3 * shift * scale**2, rel=1e-12)
     assert slope == pytest.approx(3 * shift**2 + 3 * scale**2, rel=1e-12)
     assert rest == pytest.approx(18 * shift**2 * scale**4 + 6 * scale**6, rel=1e-11)
+    assert spread == pytest.approx(3 * shift, rel=1e-11)

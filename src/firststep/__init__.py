@@ -1,4 +1,4 @@
-"""firststep: what one gradient step does to a two-layer network, at finite size and, soon, in theory.
+"""firststep: what one gradient step does to a two-layer network, in theory and at finite size.
 
 This is the only public door. Importing it loads neither matplotlib nor JAX.
 """
@@ -17,6 +17,8 @@ from firststep.readouts import ReadoutLaw, readout_law
 from firststep.results import Baselines, Estimate, Interrupted, Simulation
 from firststep.simulation.run import baselines, simulate
 from firststep.simulation.workers import Workers
+from firststep.theory.predict import predict
+from firststep.theory.prediction import Prediction
 
 __version__ = "0.1.0"
 
@@ -30,6 +32,7 @@ __all__ = [
     "InvalidParameter",
     "NotConverged",
     "NotEnoughMemory",
+    "Prediction",
     "Problem",
     "ReadoutLaw",
     "Simulation",
@@ -38,6 +41,7 @@ __all__ = [
     "__version__",
     "activation",
     "baselines",
+    "predict",
     "readout_law",
     "simulate",
 ]

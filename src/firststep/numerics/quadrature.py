@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ Array = NDArray[np.float64]
 _REACHES = (9.0, 13.0, 19.0, 27.0, 38.0)  # phi(38) is the smallest normal double
 _NODES = 16
 _MAX_PANELS = 20_000
+_AT_ONCE = 400_000  # function values of shifted_moments kept at once
 
 
 class NotIntegrable(ArithmeticError):
@@ -117,35 +119,55 @@ def gaussian_expectation(function: Callable[[Array], Array], kinks: Sequence[flo
     return Expectation(total, error)
 
 
+class ShiftedMoments(NamedTuple):
+    """Moments of f(a + b z), z ~ N(0, 1)."""
+
+    mean: Any  # mu0 = E f
+    slope: Any  # mu1 = E[z f]/b, which is d mu0/da
+    rest: Any  # mu2 = E f^2 - mu0^2 - b^2 mu1^2, a variance
+    spread: Any  # E[(z^2 - 1) f]/(2 b^2), which is d mu0/d(b^2)
+
+
 def shifted_moments(
-    function: Callable[[Array], Array], shift: Array, scale: Array, kinks: Sequence[float] = (), nodes: int = 240
-) -> tuple[Array, Array, Array]:
-    """mu0 = E f(x), mu1 = E[z f(x)]/b, mu2 = E f(x)^2 - mu0^2 - b^2 mu1^2 with x = a + b z, for arrays a = shift, b = scale > 0.
+    function: Callable[[Any], Any], shift: Any, scale: Any, kinks: Sequence[float] = (), nodes: int = 240, xp: Any = np
+) -> ShiftedMoments:
+    """The moments of f(a + b z) for arrays a = shift, b = scale > 0 of one shape, in the array library ``xp``.
 
     Smooth f: trapezoid on [-8.5, 8.5] with ``nodes`` intervals (spectrally accurate). Kinked f: the interval is split at
     (kink - a)/b and each piece gets panels of Gauss-Legendre nodes, 2 ``nodes`` in all and at least 16 a piece.
     mu2 is computed as the mean square of f - mu0 - b mu1 z, so it is never negative.
     """
-    shift, scale = np.broadcast_arrays(np.asarray(shift, float), np.asarray(scale, float))
+    shift, scale = xp.broadcast_arrays(xp.asarray(shift, float), xp.asarray(scale, float))
+    if xp is np and shift.size > 1 and shift.size * nodes > _AT_ONCE:
+        each = max(1, _AT_ONCE // nodes)
+        flat_shift, flat_scale = shift.ravel(), scale.ravel()
+        parts = [
+            shifted_moments(function, flat_shift[i : i + each], flat_scale[i : i + each], kinks, nodes)
+            for i in range(0, shift.size, each)
+        ]  # fmt: skip
+        return ShiftedMoments(*[np.concatenate(part).reshape(shift.shape) for part in zip(*parts, strict=True)])
     reach = 8.5
     if kinks:
-        cuts = [np.clip((kink - shift) / scale, -reach, reach) for kink in sorted(kinks)]
-        bounds = np.stack([np.full_like(shift, -reach), *cuts, np.full_like(shift, reach)])
+        cuts = [xp.clip((kink - shift) / scale, -reach, reach) for kink in sorted(kinks)]
+        bounds = xp.stack([xp.full_like(shift, -reach), *cuts, xp.full_like(shift, reach)], axis=-1)
         each = max(16, 2 * nodes // (len(cuts) + 1))
         panels = max(1, each // 40)
         unit, unit_weights = legendre(each // panels)
         offsets = (np.arange(panels)[:, None] + (1 + unit) / 2).ravel() / panels
-        widths = np.diff(bounds, axis=0)[..., None]
-        z = (bounds[:-1, ..., None] + widths * offsets).reshape(len(cuts) + 1, *shift.shape, -1)
-        z = np.moveaxis(z, 0, -2).reshape(*shift.shape, -1)
-        weights = widths * (np.tile(unit_weights, panels) / (2 * panels))
-        weights = np.moveaxis(weights, 0, -2).reshape(*shift.shape, -1)
+        widths = xp.diff(bounds, axis=-1)[..., None]
+        z = (bounds[..., :-1, None] + widths * offsets).reshape(*shift.shape, -1)
+        weights = (widths * (np.tile(unit_weights, panels) / (2 * panels))).reshape(*shift.shape, -1)
     else:
-        z = np.broadcast_to(np.linspace(-reach, reach, nodes + 1), (*shift.shape, nodes + 1))
+        z = np.linspace(-reach, reach, nodes + 1)
         weights = np.full(nodes + 1, 2 * reach / nodes)
-    weights = weights * np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+    weights = weights * xp.exp(-z * z / 2) / np.sqrt(2 * np.pi)
     values = function(shift[..., None] + scale[..., None] * z)
-    mean = (weights * values).sum(-1)
-    linear = (weights * z * values).sum(-1)
+    if kinks:
+        weighted = weights * values
+        mean, linear, quadratic = weighted.sum(-1), (weighted * z).sum(-1), (weighted * (z * z - 1)).sum(-1)
+    else:
+        projected = values @ xp.stack([weights, weights * z, weights * (z * z - 1)], axis=-1)
+        mean, linear, quadratic = projected[..., 0], projected[..., 1], projected[..., 2]
     rest = values - mean[..., None] - linear[..., None] * z
-    return mean, linear / scale, (weights * rest * rest).sum(-1)
+    variance = (weights * rest * rest).sum(-1) if kinks else (rest * rest) @ weights
+    return ShiftedMoments(mean, linear / scale, variance, quadratic / (2 * scale**2))

@@ -105,7 +105,7 @@ def _moments_on_nodes(student: Activation, shift: Array, scale: Array, nodes: in
     for first in range(0, shift.shape[1], batch):
         some = slice(first, first + batch)
         parts.append(shifted_moments(student.evaluate, shift[:, some], scale[None, some], student.kinks, nodes))
-    mean, slope, variance = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
+    mean, slope, variance, _ = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
     return mean, slope, variance
 
 

@@ -1,0 +1,1 @@
+"""Problem -> Prediction: the exact asymptotics."""

@@ -1,0 +1,78 @@
+"""What the theory needs to know of a student: Gaussian moments of its derivative."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firststep.activations import Activation
+from firststep.errors import InvalidParameter
+from firststep.numerics.quadrature import NotIntegrable, gaussian_expectation
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SlopeConstants:
+    """Moments of s'(z) = c1 + c2 z + q(z), z ~ N(0, 1), He_j the probabilists' Hermite polynomials.
+
+    With Q = |w|^2 the squared norm of a neuron, c1(Q) = E s'(sqrt Q z), c2(Q) = E[z s'(sqrt Q z)]/sqrt Q and
+    tau(Q) = E s'^2 - c1^2 - Q c2^2 have at Q = 1 the derivatives c3/2, b2 and r2.
+    """
+
+    mean: float  # c0 = E s
+    slope: float  # c1 = E s'
+    linear: float  # c2 = E[z s']
+    rest: float  # tau' = E q^2
+    third: float  # c3 = E[q He2]
+    b2: float  # E[z q He2]/2
+    r1: float  # E[z q^2]
+    r2: float  # E[q^2 He2]/2
+    cube: float  # s3 = E q^3
+    # Covariances of z q and q^2 after their He0, He1 and He2 components are taken out.
+    spread: tuple[float, float, float]  # (zq, zq), (zq, q^2), (q^2, q^2)
+    is_odd: bool  # s(-z) = -s(z)
+
+    @property
+    def has_linear_fluctuation(self) -> bool:
+        """Whether a neuron's norm has a part linear in its weights: not so if s(z) - c1 z is even."""
+        return any(v != 0 for v in (self.third, self.r1, self.cube))
+
+
+@lru_cache(maxsize=256)
+def slope_constants(student: Activation) -> SlopeConstants:
+    """The constants of a student, by adaptive quadrature; those below 1e-13 of their scale are zero."""
+    basic = student.slope_moments
+    c1, c2 = basic.mean, basic.linear
+    parity = np.linspace(0.01, 6.0, 97)
+    values, mirrored = student.evaluate(parity), student.evaluate(-parity)
+    is_odd = bool(np.all(np.abs(values + mirrored) <= 1e-13 * (1 + np.abs(values))))
+
+    def powers(z: Array) -> Array:
+        q = student.evaluate_derivative(z) - c1 - c2 * z
+        he2 = z * z - 1
+        return np.stack([q**2, q * he2, z * q * he2 / 2, z * q**2, q**2 * he2 / 2, q**3, (z * q) ** 2, z * q**3, q**4])
+
+    try:
+        found = gaussian_expectation(powers, student.kinks)
+    except NotIntegrable as error:
+        allowed = "an activation whose derivative has a fourth moment under N(0, 1)"
+        raise InvalidParameter("student", allowed, str(student), str(error)) from None
+    tau, c3, b2, r1, r2, s3, zq_zq, zq_qq, qq_qq = (float(v) for v in found.value)
+    size = abs(c1) + abs(c2) + tau**0.5
+
+    def clean(value: float, power: int) -> float:
+        return value if abs(value) > 1e-13 * size**power else 0.0
+
+    c2, tau, c3, b2, r1, r2, s3 = (
+        clean(v, k) for v, k in ((c2, 1), (tau, 2), (c3, 1), (b2, 1), (r1, 2), (r2, 2), (s3, 3))
+    )  # fmt: skip
+    spread = (
+        clean(zq_zq - c3**2 - 2 * b2**2, 2),
+        clean(zq_qq - c3 * r1 - 2 * b2 * r2, 3),
+        clean(qq_qq - tau**2 - r1**2 - 2 * r2**2, 4),
+    )
+    return SlopeConstants(student.moments.mean, clean(c1, 1), c2, tau, c3, b2, r1, r2, s3, spread, is_odd)

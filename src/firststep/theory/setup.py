@@ -1,0 +1,207 @@
+"""From a problem's numbers to the arrays of the equations: quadrature nodes, conditional moments, bases."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from firststep.activations import Activation
+from firststep.numerics.quadrature import ShiftedMoments, shifted_moments
+from firststep.theory.bulk import Bulk
+from firststep.theory.constants import SlopeConstants
+from firststep.theory.outcome import Mean
+from firststep.theory.step import StepLaw, step_law
+
+
+class Numbers(NamedTuple):
+    """The numeric fields of a batch of problems, each (.)."""
+
+    alpha: Any
+    beta: Any
+    alpha0: Any
+    ridge: Any
+    noise: Any
+    rate: Any  # etat = eta/sqrt N: zero in the small-step limit
+    spike: Any  # eta in the small-step limit at d = infinity, else zero
+    dimension: Any  # d, or None for infinity
+
+
+class Model(NamedTuple):
+    """What does not change in a batch."""
+
+    student: Activation
+    teacher: Activation
+    constants: SlopeConstants
+    isotropic: bool
+    gaussian_rows: bool
+    readout_mean: float
+    readout_square: float
+    steps: bool  # whether the weights move at all
+
+
+class InnerRule(NamedTuple):
+    """How ``shifted_moments`` integrates a function."""
+
+    nodes: int
+    cuts: tuple[float, ...]
+
+
+class Rules(NamedTuple):
+    """Quadrature nodes."""
+
+    kappa: Any  # (K,)
+    omega: Any  # (K,)
+    values: Any  # readout values (., P)
+    masses: Any  # their weights (., P)
+    labels: Any  # (., J)
+    label_weights: Any  # (., 3, J)
+    student: InnerRule
+    teacher: InnerRule
+
+
+class Setup(NamedTuple):
+    bulk: Bulk
+    mean: Mean
+    variance: Any  # c_p
+
+
+def kappa_rule(spacing: float, reach: float = 8.5) -> tuple[np.ndarray, np.ndarray]:
+    """Trapezoid nodes and weights for N(0, 1), weights summing to one; every other node is the rule of twice the spacing."""
+    half = 2 * math.ceil(reach / spacing / 2)
+    kappa = spacing * np.arange(-half, half + 1)
+    weights = np.exp(-(kappa**2) / 2)
+    return kappa, weights / weights.sum()
+
+
+def readout_rule(scale: float, spacing: float, fold: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for a Gaussian readout: at = scale sinh(t), trapezoid in t; ``fold`` keeps at >= 0 only."""
+    count = 2 * math.ceil(np.arcsinh(8.0 / scale) / spacing / 2)
+    t = spacing * np.arange(0 if fold else -count, count + 1)
+    values = scale * np.sinh(t)
+    weights = np.cosh(t) * np.exp(-(values**2) / 2)
+    if fold:
+        weights[0] /= 2
+    return values, weights / weights.sum()
+
+
+class Conditional(NamedTuple):
+    """Everything that is a function of kappa and the readout value."""
+
+    law: StepLaw
+    student: ShiftedMoments  # mu0, mu1, mu2, mu0' (., P, K)
+    target: tuple[Any, ...]  # h0, h1, h2 (., K)
+    alignment: Any  # gamma, zero without a step
+    rest: Any  # rho
+
+
+def shared_conditional(model: Model, rules: Rules, numbers: Numbers, special: Any) -> Conditional:
+    """``conditional`` in NumPy, computed once for problems that differ only in alpha, beta and ridge."""
+    keys = np.stack([numbers.alpha0, numbers.rate, numbers.noise], axis=1)
+    unique, first, places = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    if len(unique) == len(keys):
+        return conditional(model, rules, numbers, np, special)
+    per_problem = ("values", "masses", "labels", "label_weights")
+    few_rules = rules._replace(**{name: getattr(rules, name)[first] for name in per_problem})
+    few = Numbers(*[None if each is None else each[first] for each in numbers])
+    found = conditional(model, few_rules, few, np, special)
+    places = places.ravel()
+    return Conditional(
+        StepLaw(*[each[places] for each in found.law]), ShiftedMoments(*[each[places] for each in found.student]),
+        tuple(each[places] for each in found.target), found.alignment[places], found.rest[places],
+    )  # fmt: skip
+
+
+def conditional(model: Model, rules: Rules, numbers: Numbers, xp: Any, special: Any) -> Conditional:
+    """The step's constants and the conditional moments on the nodes."""
+    law = step_law(model.constants, rules.labels, rules.label_weights, numbers.alpha0, numbers.rate, rules.values, xp)
+    shift = law.spike[:, :, None] * rules.kappa
+    scale = xp.broadcast_to(xp.sqrt(law.variance)[:, :, None], shift.shape)
+    student, teacher = model.student, model.teacher
+    moments = shifted_moments(
+        lambda x: student.evaluate(x, xp, special), shift, scale, rules.student.cuts, rules.student.nodes, xp
+    )  # fmt: skip
+    gamma, rho = law.alignment, law.remainder
+    if not model.steps:
+        gamma, rho = xp.zeros_like(gamma), xp.ones_like(rho)
+    target = teacher_moments(teacher, gamma, rho, numbers.noise, rules.kappa, rules.teacher, xp, special)
+    return Conditional(law, moments, target, gamma, rho)
+
+
+def assemble(model: Model, rules: Rules, numbers: Numbers, given: Conditional, rank: int | None, xp: Any, stop: Any) -> Setup:
+    """The arrays of the equations. ``rank`` fixes the size of the basis B where shapes must be known beforehand."""
+    law, moments = given.law, given.student
+    bulk = _bulk(model, rules, numbers, law, moments, rank, xp, stop)
+    fluctuations = _fluctuations(model, numbers, law, moments, rules.kappa, xp)
+    chaos = model.constants.has_linear_fluctuation and not model.isotropic and model.steps
+    mean = Mean(
+        moments.mean, moments.spread, fluctuations, rules.kappa, given.target, law.gradient_norm, given.alignment, given.rest,
+        law.linear_chaos if chaos else None, law.higher_chaos if chaos else None, law.vector_products if chaos else None,
+        numbers.dimension,
+    )  # fmt: skip
+    return Setup(bulk, mean, law.variance)
+
+
+def teacher_moments(
+    teacher: Activation, gamma: Any, rho: Any, noise: Any, kappa: Any, rule: InnerRule, xp: Any, special: Any
+) -> tuple[Any, Any, Any]:
+    """h0 = E t, h1 = E[z t], h2 = E t^2 + noise^2 with t = s*(gamma kappa + rho z)."""
+    shift = gamma[:, None] * kappa
+    scale = xp.broadcast_to(rho[:, None], shift.shape)
+    found = shifted_moments(lambda x: teacher.evaluate(x, xp, special), shift, scale, rule.cuts, rule.nodes, xp)
+    h1 = found.slope * scale
+    return found.mean, h1, found.rest + found.mean**2 + h1**2 + (noise**2)[:, None]
+
+
+def _fluctuations(model: Model, numbers: Numbers, law: StepLaw, moments: Any, kappa: Any, xp: Any) -> tuple[Any, ...]:
+    """The psi^q: fluctuations of the mean feature that know nothing of the bulk rows.
+
+    Gaussian rows (|w|^2 = 1 + sqrt(2/d) xi): sqrt 2 (kappa mu1 du/dQ + mu0' dc/dQ); for the isotropic model, whose rows are scaled
+    by sqrt c, sqrt 2 c mu0'. Norm fluctuation at fixed |w|: sqrt(nu) mu0'. Small step at d = infinity: the spike
+    eta at c1 |v| kappa mu1/sqrt beta, where a student with a mean fits a constant freely and only the spread of at is left.
+    """
+    found = []
+    by_variance = moments.spread
+    if model.gaussian_rows and model.isotropic:
+        found.append(np.sqrt(2) * law.variance[..., None] * by_variance)
+    elif model.gaussian_rows:
+        along = law.spike_by_norm[..., None] * kappa * moments.slope
+        found.append(np.sqrt(2) * (along + law.variance_by_norm[..., None] * by_variance))
+    if model.steps and not model.isotropic:
+        found.append(xp.sqrt(xp.maximum(law.norm_variance, 0.0) + 1e-300)[..., None] * by_variance)
+    if model.steps and numbers.dimension is None:
+        mean = model.constants.mean
+        spread = model.readout_square - (model.readout_mean**2 if mean != 0 else 0.0)
+        size = numbers.spike * model.constants.slope * law.gradient_norm * np.sqrt(max(spread, 0.0)) / xp.sqrt(numbers.beta)
+        found.append(size[:, None, None] * kappa * moments.slope)
+    return tuple(found)
+
+
+def _bulk(model: Model, rules: Rules, numbers: Numbers, law: StepLaw, moments: Any, rank: int | None, xp: Any, stop: Any) -> Bulk:
+    slope = moments.slope
+    u, basis, idle = low_rank(slope, rules.masses, rules.omega, rank, xp, stop)
+    zero = xp.zeros_like(law.noise)
+    mass = numbers.beta[:, None] * rules.masses
+    common = (mass, moments.rest, rules.labels, rules.label_weights, numbers.alpha0)
+    if model.isotropic or not model.steps:
+        return Bulk(basis, idle, u, None, law.variance, zero, *common)
+    return Bulk(basis, idle, u, None if model.constants.linear == 0 else law.tilt, zero + 1.0, law.noise, *common)
+
+
+RANK_TOLERANCE = 3e-5  # relative singular values left out; the risk feels their square
+
+
+def low_rank(slope: Any, masses: Any, omega: Any, rank: int | None, xp: Any, stop: Any) -> tuple[Any, Any, Any]:
+    """mu1 = U B: rows of B are combinations of rows of mu1 that are orthonormal under omega; idle rows are zero."""
+    root = xp.sqrt(masses)
+    left, sigma, _ = xp.linalg.svd(stop(root[..., None] * slope * xp.sqrt(omega)), full_matrices=False)
+    used = (sigma > RANK_TOLERANCE * sigma[:, :1]) & (sigma > 1e-13)
+    size = max(1, int(xp.max(xp.sum(used, -1)))) if rank is None else rank
+    left, sigma, used = left[..., :size], sigma[..., :size], used[..., :size]
+    combination = xp.where(used[:, None, :], left / xp.where(used, sigma, 1.0)[:, None, :], 0.0) * stop(root)[..., None]
+    basis = xp.swapaxes(combination, 1, 2) @ slope
+    idle = 1.0 - used
+    gram = (basis * omega) @ xp.swapaxes(basis, 1, 2) + idle[:, :, None] * np.eye(idle.shape[-1])
+    u = xp.swapaxes(xp.linalg.solve(gram, (basis * omega) @ xp.swapaxes(slope, 1, 2)), 1, 2)
+    return u, basis, idle
