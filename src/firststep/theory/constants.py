@@ -14,6 +14,8 @@ from firststep.numerics.quadrature import NotIntegrable, gaussian_expectation
 
 Array = NDArray[np.float64]
 
+NO_MEAN = 1e-8  # of the root mean square: a smaller mean of the student is what a constant subtracted by hand has left
+
 
 @dataclass(frozen=True)
 class SlopeConstants:
@@ -51,6 +53,14 @@ def slope_constants(student: Activation) -> SlopeConstants:
     values, mirrored = student.evaluate(parity), student.evaluate(-parity)
     is_odd = bool(np.all(np.abs(values + mirrored) <= 1e-13 * (1 + np.abs(values))))
 
+    mean = student.moments.mean
+    if abs(mean) < NO_MEAN * student.moments.second_moment**0.5:
+        mean = 0.0
+    flat = np.linspace(-6.0, 6.0, 193)
+    rest = student.evaluate_derivative(flat) - c1 - c2 * flat
+    if np.all(np.abs(rest) <= 1e-12 * (abs(c1) + abs(c2) + 1e-300)):  # a polynomial of degree two: nothing is left to integrate
+        return SlopeConstants(mean, c1, c2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0, 0.0), is_odd)
+
     def powers(z: Array) -> Array:
         q = student.evaluate_derivative(z) - c1 - c2 * z
         he2 = z * z - 1
@@ -75,4 +85,4 @@ def slope_constants(student: Activation) -> SlopeConstants:
         clean(zq_qq - c3 * r1 - 2 * b2 * r2, 3),
         clean(qq_qq - tau**2 - r1**2 - 2 * r2**2, 4),
     )
-    return SlopeConstants(student.moments.mean, clean(c1, 1), c2, tau, c3, b2, r1, r2, s3, spread, is_odd)
+    return SlopeConstants(mean, clean(c1, 1), c2, tau, c3, b2, r1, r2, s3, spread, is_odd)

@@ -36,6 +36,10 @@ z_j = (xi/|v|, 0) [j = 1 only] - R_j t:
     Pi = a^T Q_tt a + (1/alpha0) sum_l w^0_l Z_l^T g Delta_l Z_l,   Z_l = sum_j y_l^j z_j,   a = z_t + sum_l w^1_l Delta_l Z_l.
 
 J is stationary in xi, so xi is frozen too.
+
+Common mode. All features share the fluctuation of |x|^2 = d + sqrt(2d) xi: mu0 + sqrt(2/d) c mu0' xi. Where the mean features are no
+larger than that (small steps, readouts with a mean, students with E[s He2] != 0) it counts. Then functions of (kappa, xi) that are
+linear in xi are kept as a second set of K nodes with the same S, on which the target vanishes.
 """
 
 from __future__ import annotations
@@ -50,9 +54,9 @@ from firststep.theory.bulk import Bulk, Pencil, Response, State, average, invert
 class Mean(NamedTuple):
     """What the mean features are made of. Leading axis: problems."""
 
-    mean: Any  # mu0 (., P, K)
+    mean: Any  # mu0 (., P, K), or (., P, 2K): see ``common mode`` above
     by_variance: Any  # mu0' (., P, K)
-    fluctuations: tuple[Any, ...]  # psi^q, each (., P, K)
+    fluctuations: tuple[Any, ...]  # psi^q, each (., P, K) or (., P, 2K)
     kappa: Any  # (K,)
     target: tuple[Any, ...]  # h0, h1, h2, each (., K)
     gradient_norm: Any  # |v| (.)
@@ -85,7 +89,6 @@ class Outcome(NamedTuple):
     error: Any  # e (., K), label noise included
     risk_with_noise: Any
     training_error: Any
-    smoother: Any  # H (., K, K), or None for d = infinity
 
 
 def forms(bulk: Bulk, mean: Mean, state: State, found: Response, xp: Any) -> Forms:
@@ -173,16 +176,17 @@ def projection(bulk: Bulk, mean: Mean, found: Response, shapes: Forms, s_weights
     In direction i of singular value sigma_i of sqrt S mu0^T sqrt(Theta/beta), delta = (1/N)/(1/N + sigma^2): zero for d = infinity,
     where the mean features are fitted freely.
     """
-    root = xp.sqrt(s_weights)
     theta = found.theta
     kernel = _fluctuation_kernel(bulk, mean, found, shapes, xp)
-    size = root.shape[-1]
+    size = kernel.shape[-1]
+    root = xp.tile(xp.sqrt(s_weights), (1, size // s_weights.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
     columns = root[:, :, None] * xp.swapaxes(mean.mean * xp.sqrt(theta)[..., None], 1, 2)  # (., K, P)
     _, sigma, right = xp.linalg.svd(stop(columns), full_matrices=False)
     floor = (1.0 / mean.dimension if mean.dimension is not None else xp.zeros_like(sigma[:, 0]))[:, None]
     # below this the mean is rounding: an odd student has none without a step
-    largest = xp.max(mean.mean**2 + bulk.remainder, axis=(-2, -1)) * xp.max(theta, -1) * xp.sum(s_weights, -1)
+    features = xp.max(mean.mean**2, axis=(-2, -1)) + xp.max(bulk.remainder, axis=(-2, -1))
+    largest = features * xp.max(theta, -1) * xp.sum(s_weights, -1)
     kept = sigma > 1e-13 * xp.sqrt(stop(largest))[:, None]
     length = xp.where(kept, xp.sqrt(floor + sigma**2), 1.0)
     directions = xp.where(kept[:, None, :], (columns @ xp.swapaxes(right, 1, 2)) / length[:, None, :], 0.0)
@@ -204,16 +208,21 @@ def _fluctuation_kernel(bulk: Bulk, mean: Mean, found: Response, shapes: Forms, 
 def _row_vectors(bulk: Bulk, mean: Mean, xp: Any) -> Any:
     """C = (kappa B; mu0')."""
     along = bulk.basis * mean.kappa
-    return along if mean.linear_chaos is None else xp.concatenate([along, mean.by_variance], 1)
+    vectors = along if mean.linear_chaos is None else xp.concatenate([along, mean.by_variance], 1)
+    return xp.pad(vectors, ((0, 0), (0, 0), (0, mean.mean.shape[-1] - vectors.shape[-1])))
 
 
-def smoother(fit: Projection, xp: Any) -> Any:
-    """H = (1 + Kmean S)^-1 Kmean, from sqrt S H sqrt S = 1 - (1 + sqrt S Kmean sqrt S)^-1."""
+def smoother(fit: Projection, nodes: int, xp: Any) -> tuple[Any, Any]:
+    """H_kk and H_kl H_lk of H = (1 + Kmean S)^-1 Kmean, from sqrt S H sqrt S = 1 - (1 + sqrt S Kmean sqrt S)^-1."""
     size = fit.root.shape[-1]
     total = fit.system.shape[-1]
     right = np.eye(total)[:, :size]
     inner = xp.linalg.solve(fit.system, xp.broadcast_to(right, (fit.root.shape[0], total, size)))[:, :size]
-    return (np.eye(size) - inner) / (fit.root[:, :, None] * fit.root[:, None, :])
+    matrix = (np.eye(size) - inner) / (fit.root[:, :, None] * fit.root[:, None, :])
+    squares = matrix * xp.swapaxes(matrix, 1, 2)
+    diagonal = xp.einsum("bkk->bk", matrix)
+    sets = size // nodes
+    return diagonal.reshape(-1, sets, nodes).sum(1), squares.reshape(-1, sets, nodes, sets, nodes).sum((1, 3))
 
 
 def outcome(
@@ -228,10 +237,13 @@ def outcome(
     f = s_weights * h1
     bz = _apply(bulk.basis, f, xp)
     offset = _apply(xp.swapaxes(rows, 1, 2), _apply(shapes.cross, bz, xp), xp)
-    size = h0.shape[-1]
-    right = xp.pad(fit.root * (h0 - offset), ((0, 0), (0, fit.system.shape[-1] - size)))
-    nu = xp.linalg.solve(fit.system, right[..., None])[:, :size, 0]
-    m = h0 - nu / fit.root
+    size, all_nodes = h0.shape[-1], fit.root.shape[-1]
+    wanted = xp.pad(h0, ((0, 0), (0, all_nodes - size)))
+    right = xp.pad(fit.root * (wanted - offset), ((0, 0), (0, fit.system.shape[-1] - all_nodes)))
+    nu = xp.linalg.solve(fit.system, right[..., None])[:, :all_nodes, 0]
+    fitted = wanted - nu / fit.root
+    m = fitted[:, :size]
+    shared = xp.sum(fitted[:, size:].reshape(m.shape[0], -1, size) ** 2, 1)  # what the common mode adds to the error
     g = fit.root * nu
     sources = _apply(rows, g, xp)  # (b_v, t)
     t = _apply(
@@ -239,16 +251,14 @@ def outcome(
     )
     gradient = frozen_gradient(bulk, mean, state, found, shapes, g, bz, sources[:, :r], sources[:, r:], xp)
     by_weight = _apply(xp.swapaxes(mapping, 1, 2), gradient, xp)
-    deterministic = h2 - 2 * m * h0 + m**2 - 2 * t * h1 - by_weight
+    deterministic = h2 - 2 * m * h0 + m**2 + shared - 2 * t * h1 - by_weight
     scaled = s_weights / omega
     curvature = -xp.swapaxes(mapping, 1, 2) @ found.slope_by_overlap @ mapping
-    spread = None
     if mean.dimension is not None:
-        spread = smoother(fit, xp)
-        curvature = curvature + spread * xp.swapaxes(spread, 1, 2) / mean.dimension[:, None, None]
+        curvature = curvature + smoother(fit, size, xp)[1] / mean.dimension[:, None, None]
     top = curvature * (omega * scaled**2 / alpha[:, None])[:, None, :]
     error = xp.linalg.solve(np.eye(size) - top, deterministic[..., None])[..., 0]
-    return Outcome(m, t, error, xp.sum(omega * error, -1), xp.sum(omega * scaled**2 * error, -1), spread)
+    return Outcome(m, t, error, xp.sum(omega * error, -1), xp.sum(omega * scaled**2 * error, -1))
 
 
 def _apply(matrix: Any, vector: Any, xp: Any) -> Any:

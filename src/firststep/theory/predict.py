@@ -128,10 +128,20 @@ def check_regime(problem: Problem, values: Mapping[str, Array]) -> None:
 
 
 def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
-    readout = problem.readout
+    """What does not change in a batch. In the small-step limit the bulk stays isotropic.
+
+    The common mode |x|^2 matters along the mean of the readout, for steps shorter than the large one; at d = infinity a student with
+    a mean fits that direction freely.
+    """
+    readout, constants = problem.readout, slope_constants(problem.student)
+    small_limit = problem.dimension == math.inf and problem.step_exponent == 0
+    has_bend = abs(problem.student.moments.quadratic) > 1e-10 * math.sqrt(problem.student.moments.second_moment)
+    common = steps and has_bend and readout.mean != 0 and problem.step_exponent < 0.5
+    if problem.dimension == math.inf and constants.mean != 0:
+        common = False
     return Model(
-        problem.student, problem.teacher, slope_constants(problem.student), bulk == "isotropic", problem.init == "gaussian",
-        readout.mean, readout.second_moment, steps,
+        problem.student, problem.teacher, constants, bulk == "isotropic" or small_limit, problem.init == "gaussian",
+        readout.mean, readout.second_moment, steps, common,
     )  # fmt: skip
 
 

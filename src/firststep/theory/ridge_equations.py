@@ -120,12 +120,12 @@ def newton_step(
         overlap_gap = xp.maximum(matrix_gap, xp.max(xp.abs(gap[:, rows.size :]) / state.diagonal, -1))
     else:
         shapes = forms(bulk, mean, state, found, xp)
-        spread = smoother(projection(bulk, mean, found, shapes, before, xp, stop), xp)
-        extra = xp.einsum("bkk->bk", spread) / (alpha * mean.dimension)[:, None]
+        leverage, coupling = smoother(projection(bulk, mean, found, shapes, before, xp, stop), omega.size, xp)
+        extra = leverage / (alpha * mean.dimension)[:, None]
         weights = weights_of(mapping, found.slope, omega, alpha, extra, xp)
         pull = (weights**2 / (omega * alpha[:, None]))[:, :, None]
         curvature = transposed @ found.slope_by_overlap @ mapping
-        curvature = curvature - spread * xp.swapaxes(spread, 1, 2) / mean.dimension[:, None, None]
+        curvature = curvature - coupling / mean.dimension[:, None, None]
         right = weights - before - pull[:, :, 0] * _apply(transposed, found.slope_shift)
         moved = _solve(np.eye(omega.size) + pull * curvature, right, xp)
         weights_after = before * xp.maximum(1 + moved / before, 0.1)

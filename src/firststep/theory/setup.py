@@ -39,6 +39,7 @@ class Model(NamedTuple):
     readout_mean: float
     readout_square: float
     steps: bool  # whether the weights move at all
+    common_mode: bool  # whether the shared fluctuation of |x|^2 counts
 
 
 class InnerRule(NamedTuple):
@@ -134,9 +135,14 @@ def assemble(model: Model, rules: Rules, numbers: Numbers, given: Conditional, r
     law, moments = given.law, given.student
     bulk = _bulk(model, rules, numbers, law, moments, rank, xp, stop)
     fluctuations = _fluctuations(model, numbers, law, moments, rules.kappa, xp)
+    features = moments.mean
+    if model.common_mode:
+        shared = np.sqrt(2) * law.variance[..., None] * moments.spread
+        size = (0.0 if numbers.dimension is None else 1 / xp.sqrt(numbers.dimension)) * xp.ones_like(numbers.alpha)
+        features = xp.concatenate([features, size[:, None, None] * shared], -1)
     chaos = model.constants.has_linear_fluctuation and not model.isotropic and model.steps
     mean = Mean(
-        moments.mean, moments.spread, fluctuations, rules.kappa, given.target, law.gradient_norm, given.alignment, given.rest,
+        features, moments.spread, fluctuations, rules.kappa, given.target, law.gradient_norm, given.alignment, given.rest,
         law.linear_chaos if chaos else None, law.higher_chaos if chaos else None, law.vector_products if chaos else None,
         numbers.dimension,
     )  # fmt: skip
@@ -171,10 +177,16 @@ def _fluctuations(model: Model, numbers: Numbers, law: StepLaw, moments: Any, ka
     if model.steps and not model.isotropic:
         found.append(xp.sqrt(xp.maximum(law.norm_variance, 0.0) + 1e-300)[..., None] * by_variance)
     if model.steps and numbers.dimension is None:
-        mean = model.constants.mean
-        spread = model.readout_square - (model.readout_mean**2 if mean != 0 else 0.0)
-        size = numbers.spike * model.constants.slope * law.gradient_norm * np.sqrt(max(spread, 0.0)) / xp.sqrt(numbers.beta)
-        found.append(size[:, None, None] * kappa * moments.slope)
+        size = numbers.spike * model.constants.slope * law.gradient_norm / xp.sqrt(numbers.beta)
+        spike = size[:, None, None] * kappa * moments.slope
+        found.append(np.sqrt(max(model.readout_square - model.readout_mean**2, 0.0)) * spike)
+        if model.constants.mean == 0 and not model.common_mode:
+            found.append(model.readout_mean * spike)
+    if model.common_mode:
+        found = [xp.pad(psi, ((0, 0), (0, 0), (0, kappa.size))) for psi in found]
+        if numbers.dimension is None:
+            shared = np.sqrt(2) * law.variance[..., None] * by_variance
+            found.append(xp.concatenate([model.readout_mean * spike, shared], -1))
     return tuple(found)
 
 

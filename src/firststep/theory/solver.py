@@ -192,11 +192,16 @@ def restrict(setup: Setup, rules: Rules) -> tuple[Setup, Array]:
     def half(x: Any) -> Any:
         return x[..., ::2]
 
+    def halves(x: Any) -> Any:
+        """Also where a second set of nodes follows the first."""
+        sets = x.reshape(*x.shape[:-1], -1, mean.kappa.size)[..., ::2]
+        return sets.reshape(*x.shape[:-1], -1)
+
     small = bulk._replace(
         basis=half(bulk.basis), remainder=half(bulk.remainder), labels=rules.labels, label_weights=rules.label_weights
     )  # fmt: skip
     less = mean._replace(
-        mean=half(mean.mean), by_variance=half(mean.by_variance), fluctuations=tuple(half(psi) for psi in mean.fluctuations),
+        mean=halves(mean.mean), by_variance=half(mean.by_variance), fluctuations=tuple(halves(psi) for psi in mean.fluctuations),
         kappa=half(mean.kappa), target=tuple(half(h) for h in mean.target),
     )  # fmt: skip
     return Setup(small, less, setup.variance), omega
