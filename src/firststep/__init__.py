@@ -4,6 +4,7 @@ This is the only public door. Importing it loads neither matplotlib nor JAX.
 """
 
 from firststep.activations import Activation, activation
+from firststep.compare import Comparison, compare
 from firststep.errors import (
     BackendUnavailable,
     FirststepError,
@@ -17,6 +18,18 @@ from firststep.readouts import ReadoutLaw, readout_law
 from firststep.results import Baselines, Estimate, Interrupted, Simulation
 from firststep.simulation.run import baselines, simulate
 from firststep.simulation.workers import Workers
+from firststep.theory.closed_forms import (
+    SmallStep,
+    TauStar,
+    WeightSpectrum,
+    small_step,
+    small_step_limit_alpha,
+    small_step_limit_beta,
+    tau_star,
+    theorem_seven_bound,
+    weight_spectrum,
+)
+from firststep.theory.optimum import Optimum, optimal
 from firststep.theory.predict import predict
 from firststep.theory.prediction import Prediction
 
@@ -26,22 +39,35 @@ __all__ = [
     "Activation",
     "BackendUnavailable",
     "Baselines",
+    "Comparison",
     "Estimate",
     "FirststepError",
     "Interrupted",
     "InvalidParameter",
     "NotConverged",
     "NotEnoughMemory",
+    "Optimum",
     "Prediction",
     "Problem",
     "ReadoutLaw",
     "Simulation",
+    "SmallStep",
+    "TauStar",
+    "WeightSpectrum",
     "WorkerFailed",
     "Workers",
     "__version__",
     "activation",
     "baselines",
+    "compare",
+    "optimal",
     "predict",
     "readout_law",
     "simulate",
+    "small_step",
+    "small_step_limit_alpha",
+    "small_step_limit_beta",
+    "tau_star",
+    "theorem_seven_bound",
+    "weight_spectrum",
 ]

@@ -105,6 +105,63 @@ def simulate(
     return 0
 
 
+_BULK = Annotated[str, Parameter(help="exact: the true network; isotropic: the spiked random features model")]
+_JSON = Annotated[bool, Parameter(help="print one JSON object and nothing else", negative=())]
+
+
+@app.command
+def predict(
+    problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
+    *,
+    bulk: _BULK = "exact",
+    json: _JSON = False,
+) -> int:
+    """Print the exact asymptotic risk and what explains it, in milliseconds.
+
+    Example: firststep predict --student tanh --teacher sin --alpha 3 --beta 1 --alpha0 20 --step 3 --ridge 0.0333 --readout ones
+    """
+    result = firststep.predict(_problem(problem), bulk=bulk)
+    _print(result, json)
+    solved = result.status == "converged" if result.shape == () else bool((result.status == "converged").all())
+    if not solved:
+        _complain("some points could not be solved: their status says why, and they have no number")
+    return 0 if solved else 1
+
+
+@app.command
+def optimize(
+    problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
+    *,
+    over: Annotated[str, Parameter(help="one or two of ridge, step, alpha0, beta, separated by a comma")] = "ridge,step",
+    bulk: _BULK = "exact",
+    json: _JSON = False,
+) -> int:
+    """Find the ridge, step, ... of least predicted risk.
+
+    Example: firststep optimize --over ridge,step --student tanh --teacher sin --alpha 3 --beta 1 --alpha0 20 --readout ones
+    """
+    _print(firststep.optimal(_problem(problem), over, bulk=bulk), json)
+    return 0
+
+
+@app.command
+def compare(
+    problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
+    run: RunFlags = RunFlags(),  # noqa: B008
+    *,
+    model: Annotated[str, Parameter(help="one of network, spiked, random-features")] = "network",
+) -> int:
+    """Simulate at finite size and print theory, simulation, difference and z-score.
+
+    Example: firststep compare --student relu --teacher tanh --alpha 2 --beta 1 --step 1 --noise 0.1 --dimension 500 --replicates 20
+    """
+    question = _problem(problem)
+    with _Bar(run.json, model) as bar:
+        result = firststep.compare(question, model=model, progress=bar, **run.options())
+    _print(result, run.json)
+    return 0
+
+
 @app.command
 def baselines(
     problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
@@ -136,7 +193,7 @@ def demo(
     replicates: Annotated[str, Parameter(help="networks per point", allow_leading_hyphen=True)] = "8",
     seed: Annotated[str, Parameter(allow_leading_hyphen=True)] = "0",
 ) -> int:
-    """Draw risk against sample size for erf learning erf: the network after one step, random features, the kernel bound."""
+    """Draw risk against sample size for erf learning erf: theory and simulation of a small and a large step, random features."""
     from firststep.figures import demo as figure
 
     figure.prepare(out)

@@ -52,11 +52,15 @@ def figure(width: float = 6.4, height: float = 4.4) -> Iterator[tuple[Any, Any]]
 def points(
     axes: Any, x: Sequence[float], mean: Sequence[float], error: Sequence[float], label: str, color: str, marker: str
 ) -> Any:
-    """Simulated means with one standard error, joined by a faint line."""
-    axes.plot(x, mean, color=COLORS[color], linewidth=0.8, alpha=0.45)
+    """Simulated means with one standard error."""
     return axes.errorbar(
         x, mean, yerr=error, fmt=marker, markersize=5, capsize=2.5, linewidth=1.2, color=COLORS[color], label=label
     )  # fmt: skip
+
+
+def curve(axes: Any, x: Sequence[float], y: Sequence[float], color: str, label: str | None = None) -> Any:
+    """A theory line."""
+    return axes.plot(x, y, color=COLORS[color], label=label)
 
 
 def level(axes: Any, height: float, label: str, color: str = "grey") -> Any:

@@ -1,4 +1,4 @@
-"""Risk against n/d for erf learning erf: the network after a large and a small step, random features, the kernel lower bound.
+"""Risk against n/d for erf learning erf, theory and simulation: a large and a small step, random features, the kernel lower bound.
 
 The setting of [Ba] figures 1 and 3(c): psi2 = N/d = 2, ridge 1e-3, noise 0.1, Gaussian readout, n0 = n.
 """
@@ -20,6 +20,7 @@ from firststep.problem import Problem
 from firststep.results import Interrupted, with_error
 from firststep.simulation.run import available_cores, simulate
 from firststep.simulation.workers import Workers
+from firststep.theory.predict import predict
 
 ALPHAS = tuple(float(alpha) for alpha in np.round(np.geomspace(0.5, 16, 11), 2))
 BASE = dict(student="erf", teacher="erf", beta=2.0, ridge=1e-3, noise=0.1)
@@ -49,6 +50,8 @@ COLUMNS = (
     "risk",
     "standard_error",
     "training_error",
+    "theory",
+    "z",
     "kernel_lower_bound",
     "dimension",
     "replicates",
@@ -67,12 +70,21 @@ def prepare(folder: Path) -> None:
         raise InvalidParameter("out", "a folder that can be written", str(folder), error.strerror or "") from None
 
 
+def theory(curve: Curve, alphas: Sequence[float], dimension: Any) -> list[float]:
+    """The predicted risk of a curve, at the simulation's own size."""
+    problem = Problem(**BASE, alpha=1.0, dimension=dimension, **curve.changes)
+    if curve.model == "random-features":
+        problem = problem.replace(step=0.0)
+    return [float(risk) for risk in predict(problem, alpha=np.asarray(alphas)).risk]
+
+
 def compute(dimension: Any, replicates: Any, seed: Any, progress: Callable[[int, int], None] | None = None) -> list[Row]:
     """One row per point."""
     rows: list[Row] = []
     with Workers(available_cores()) as workers:
         for curve in CURVES:
-            for alpha in ALPHAS:
+            expected = theory(curve, ALPHAS, dimension)
+            for alpha, predicted in zip(ALPHAS, expected, strict=True):
                 problem = Problem(**BASE, alpha=alpha, **curve.changes)
                 try:
                     found = simulate(
@@ -80,10 +92,11 @@ def compute(dimension: Any, replicates: Any, seed: Any, progress: Callable[[int,
                     )  # fmt: skip
                 except Interrupted:
                     raise Interrupted(None, f"interrupted: {len(rows)} of {PARTS} points finished, nothing written") from None
+                score = (predicted - found.risk.mean) / found.risk.standard_error if found.replicates > 1 else float("nan")
                 values = (
                     curve.label.replace("$", "").replace("\\eta", "eta").replace("\\sqrt{N}", "sqrt(N)"),
                     curve.model, alpha, found.risk.mean, found.risk.standard_error, found.training_error.mean,
-                    found.kernel_lower_bound, found.dimension, found.replicates, found.seed,
+                    predicted, score, found.kernel_lower_bound, found.dimension, found.replicates, found.seed,
                 )  # fmt: skip
                 rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
@@ -98,12 +111,14 @@ def draw(rows: Sequence[Row], axes: Any) -> None:
     for curve in CURVES:
         mine = _of(rows, curve)
         alpha, risk, error = ([row[name] for row in mine] for name in ("alpha", "risk", "standard_error"))
+        fine = [float(a) for a in np.geomspace(min(ALPHAS), max(ALPHAS), 61)]
+        plots.curve(axes, fine, theory(curve, fine, rows[0]["dimension"]), curve.color)
         plots.points(axes, alpha, risk, error, label=curve.label, color=curve.color, marker=curve.marker)
     plots.level(axes, rows[0]["kernel_lower_bound"], "kernel lower bound")
     axes.set(xscale="log", yscale="log", xlabel=r"samples per dimension $\alpha = n/d$", ylabel="test risk", ylim=(0.007, 0.7))
     plots.plain_ticks(axes, (0.5, 1, 2, 5, 10), (0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
     axes.set_title("erf learning erf: one gradient step, then ridge regression", fontsize=11)
-    size = f"simulation, d = {rows[0]['dimension']}, N = 2d, mean ± standard error of {rows[0]['replicates']}"
+    size = f"lines: theory; points: simulation, d = {rows[0]['dimension']}, N = 2d, mean ± s.e. of {rows[0]['replicates']}"
     bound, *curves = axes.get_legend_handles_labels()[0]
     axes.legend(handles=[*curves, bound], title=size, title_fontsize=8, fontsize=9, loc="lower left")
 
@@ -127,7 +142,16 @@ def text(rows: Sequence[Row]) -> str:
     lines = [heads]
     for place, alpha in enumerate(ALPHAS):
         found = [_of(rows, curve)[place] for curve in CURVES]
-        lines.append([f"{alpha:g}", *(with_error(row["risk"], row["standard_error"]) for row in found)])
+        cells = (f"{with_error(row['risk'], row['standard_error'])} (theory {row['theory']:.4f})" for row in found)
+        lines.append([f"{alpha:g}", *cells])
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    return "\n".join(["test risk, erf learning erf", *table, f"kernel lower bound {rows[0]['kernel_lower_bound']:.5f}"])
+    scores = np.array([row["z"] for row in rows])
+    scores = scores[np.isfinite(scores)]
+    verdict = (
+        f"largest |theory - simulation| in standard errors: {np.abs(scores).max():.1f} of {scores.size} points"
+        if scores.size
+        else ""
+    )
+    bound = f"kernel lower bound {rows[0]['kernel_lower_bound']:.5f}"
+    return "\n".join(["test risk, erf learning erf", *table, bound, *([verdict] if verdict else [])])

@@ -37,9 +37,9 @@ z_j = (xi/|v|, 0) [j = 1 only] - R_j t:
 
 J is stationary in xi, so xi is frozen too.
 
-Common mode. All features share the fluctuation of |x|^2 = d + sqrt(2d) xi: mu0 + sqrt(2/d) c mu0' xi. Where the mean features are no
-larger than that (small steps, readouts with a mean, students with E[s He2] != 0) it counts. Then functions of (kappa, xi) that are
-linear in xi are kept as a second set of K nodes with the same S, on which the target vanishes.
+Common mode. All features share the fluctuation of |x|^2 = d + sqrt(2d) xi: mu0 + sqrt(2/d) c mu0' xi. Where the mean features are
+no larger than that (small steps, readouts with a mean, students with E[s He2] != 0) it counts. Then functions of (kappa, xi) that
+are linear in xi are kept as a second set of K nodes with the same S, on which the target vanishes.
 """
 
 from __future__ import annotations

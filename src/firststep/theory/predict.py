@@ -130,8 +130,8 @@ def check_regime(problem: Problem, values: Mapping[str, Array]) -> None:
 def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
     """What does not change in a batch. In the small-step limit the bulk stays isotropic.
 
-    The common mode |x|^2 matters along the mean of the readout, for steps shorter than the large one; at d = infinity a student with
-    a mean fits that direction freely.
+    The common mode |x|^2 matters along the mean of the readout, for steps shorter than the large one; at d = infinity a student
+    with a mean fits that direction freely.
     """
     readout, constants = problem.readout, slope_constants(problem.student)
     small_limit = problem.dimension == math.inf and problem.step_exponent == 0
