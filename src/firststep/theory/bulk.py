@@ -178,6 +178,18 @@ def invert(pencil: Pencil, mean: Any, xp: Any) -> Any:
     return (z + xp.swapaxes(z, 1, 2)) / 2
 
 
+def thin_svd(matrix: Any, xp: Any) -> tuple[Any, Any, Any]:
+    """Left vectors, singular values and right vectors; of a single row or column without a decomposition."""
+    rows, columns = matrix.shape[-2:]
+    if rows > 1 and columns > 1:
+        found: tuple[Any, Any, Any] = xp.linalg.svd(matrix, full_matrices=False)
+        return found
+    size = xp.sqrt(xp.sum(matrix**2, axis=(-2, -1)))[..., None]
+    unit = matrix / xp.where(size > 0, size, 1.0)[..., None]
+    one = xp.ones_like(size)[..., None]
+    return (one, size, unit) if rows == 1 else (unit, size, one)
+
+
 def average(weights: Any, matrices: Any) -> Any:
     """sum_l w_l X_l for weights (., J) and matrices (., J, n, n)."""
     batch, count, n, m = matrices.shape

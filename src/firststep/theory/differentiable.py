@@ -28,11 +28,12 @@ from firststep.theory.bulk import Bulk, State, overlap_map, pencil_of, relative_
 from firststep.theory.labels import label_rule
 from firststep.theory.outcome import outcome
 from firststep.theory.predict import NUMERIC, check_regime, model_of, numbers_of
-from firststep.theory.resolution import Resolution, choose, readout_nodes, rules_for
+from firststep.theory.resolution import Resolution, choose, readout_nodes, rules_for, without_direction
 from firststep.theory.ridge_equations import ACCEPTED, MOST_ITERATIONS, TOLERANCE, newton_step, start
 from firststep.theory.setup import Model, Numbers, Rules, assemble, conditional, kappa_rule
 
-_AT_ONCE = 4_000_000  # kappa x readout x student nodes of one call on arrays whose values are known
+# Function values (problems x kappa x readout x student nodes) of one call on arrays whose values are known.
+_AT_ONCE = {"cpu": 4_000_000, "gpu": 200_000_000}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,9 @@ def trace(problem: Problem, bulk: str, fields: Mapping[str, Any]) -> Differentia
         flat = {name: jnp.broadcast_to(jnp.asarray(value, float), shape).ravel() for name, value in values.items()}
         solve = _compiled(plan)
         count = math.prod(shape)
-        size = max(1, _AT_ONCE // _cost(plan)) if all(value is not None for value in known.values()) else count
+        at_once = _AT_ONCE.get(jax.default_backend(), _AT_ONCE["cpu"])
+        size = max(1, at_once // _cost(plan)) if all(value is not None for value in known.values()) else count
+        size = math.ceil(count / math.ceil(count / size))  # equal parts: few shapes to compile
         noise = known["noise"]
         if noise is None or noise.ndim > len(shape):
             raise InvalidParameter(
@@ -225,6 +228,8 @@ def _labels(plan: Plan, noise: Any, known: Any) -> tuple[Any, Any]:
         rule = label_rule(plan.model.teacher, offset, float(each), plan.resolution.label_width, plan.resolution.label_detail)
         for table, part in zip(tables, rule, strict=True):
             table[row, ..., : part.shape[-1]] = part
+    if not plan.model.steps:
+        tables[1], tables[3] = without_direction(tables[1]), without_direction(tables[3])
     nodes, weights, by_nodes, by_weights = (jnp.asarray(table)[places.ravel()] for table in tables)
     move = noise - lax.stop_gradient(noise)
     return nodes + by_nodes * move[:, None], weights + by_weights * move[:, None, None]

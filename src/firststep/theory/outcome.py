@@ -8,15 +8,18 @@ mu0'[p, k] dc_i with fluctuations du_i (along vh) and dc_i (of the squared norm)
 where the psi^q are fluctuations that know nothing of the rows, and F the quadratic form of the rows' part,
 
     F = ( G_vv^-1 - M^-1            G_vv^-1 A_v                                                          )
-        (     .            diag(Theta |X[h_p]|^2) - X_ij Y_i^T A2^-1 Y_j - R_i^T Q_ij R_j + A_v^T G_vv^-1 A_v)
+        (     .            diag(Theta |X[h_p]|^2) - sum_ij R_i^T Z_ij R_j + A_v^T G_vv^-1 A_v)
 
-Blocks of the pencil's resolvent between theta and X[yhat^j], j = 1, 2, 3 (v = X[yhat]), with N^a_b = sum_l w^a_l y_l^b Delta_l:
+Blocks of the resolvent, in the coordinates (1, M_data) of Z, between theta and X[yhat^j], j = 1, 2, 3 (v = X[yhat]), with F the
+frame of ``bulk``, Phi = Z F^T + D, D = diag(0, 1), x_j = E[G yhat^j], e_b = E yhat^b and q^a_b = sum_l w^a_l y_l^b Q_l:
 
-    Q_tt = (L0 + sum_l w^2_l Q_l)^-1,   Q_tj = Q_tt N^1_j,   Q_ij = g N^0_(i+j)/alpha0 + N^1_i^T Q_tt N^1_j
-    G_tt = (Q_tt)_11,   G_tv = (Q_t1)_11/|v|,   G_vv = (Q_11)_11/|v|^2
-    R_j  = Theta_p (k_pj b_p + h_pj l_p)    [one block: Theta_p (k_pj + h_pj) U_p],   Y_j = Theta_p h_pj e_p U_p
-    l_p  = (U_p - A1 A2^-1 e_p U_p, -A2^-1 e_p U_p), so that dL0/dTheta_p = l_p l_p^T
-    A_v  = (sum_j Q_1j R_j)_1/|v|,   A_t = (sum_j Q_tj R_j)_1
+    Z_tt = Z of (L0 + q^2_0)^-1,   Phi_t = Z_tt F^T + D,   g_t = F Z_tt F^T - diag(0, A2)
+    Z_tj = x_j Z_tt - Phi_t q^1_j Phi^T/alpha0
+    Z_ij = (e_(i+j) Z - Phi q^0_(i+j) Phi^T/alpha0)/alpha0
+           + x_i x_j Z_tt - (x_i Phi_t q^1_j Phi^T + x_j Phi q^1_i Phi_t^T)/alpha0 + Phi q^1_i g_t q^1_j Phi^T/alpha0^2
+    G_tt = (Z_tt)_11,   G_tv = (Z_t1)_11/|v|,   G_vv = (Z_11)_11/|v|^2
+    R_j  = Theta_p (h_pj a_p + k_pj b_p)    [one block: Theta_p (h_pj + k_pj) U_p]
+    A_v  = (sum_j Z_1j R_j)_1/|v|,   A_t = (sum_j Z_tj R_j)_1
     X    = (gamma - G_vv^-1 G_vt) M^-1/rho,   X_c = (A_t - G_tv G_vv^-1 A_v)^T M^-1/rho
     T    = M^-1 - M^-1 (G_tt - G_tv G_vv^-1 G_vt) M^-1/rho^2
 
@@ -33,7 +36,10 @@ For dJ/dS: J = (terms in Theta) + 2 xi.b_v - Pi + (terms in M^-1), xi = G_vv^-1 
 Pi is the quadratic form of the resolvent on the source z_t (x) theta + sum_j z_j (x) X[yhat^j], z_t = (w, 0) and
 z_j = (xi/|v|, 0) [j = 1 only] - R_j t:
 
-    Pi = a^T Q_tt a + (1/alpha0) sum_l w^0_l Z_l^T g Delta_l Z_l,   Z_l = sum_j y_l^j z_j,   a = z_t + sum_l w^1_l Delta_l Z_l.
+    Pi = a^T Z_tt a - (2/alpha0) zeta^T D eta - eta^T diag(0, A2) eta/alpha0^2
+         + (1/alpha0) sum_l w^0_l (Z_l^T Z Z_l - psi_l^T Q_l psi_l/alpha0)
+    Z_l = sum_j y_l^j z_j,   psi_l = Phi^T Z_l,   zeta = z_t + sum_l w^1_l Z_l,   eta = sum_l w^1_l Q_l psi_l
+    a = zeta - F^T eta/alpha0.
 
 J is stationary in xi, so xi is frozen too.
 
@@ -48,7 +54,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from firststep.theory.bulk import Bulk, Pencil, Response, State, average, invert, trace_of, triangle
+from firststep.theory.bulk import Bulk, Pencil, Response, State, average, invert, thin_svd, trace_of, triangle
 
 
 class Mean(NamedTuple):
@@ -74,9 +80,9 @@ class Forms(NamedTuple):
     rows: Any  # F (., r + P, r + P), or (., r, r) without norm fluctuations
     cross: Any  # (X; X_c) (., r + P, r)
     linear: Any  # T (., r, r)
-    teacher: Any  # Q_tt (., n, n)
-    reach: Any  # Q_tt l_p with dL0/dTheta_p = l_p l_p^T (., P, n)
-    lift: Any  # l_p, where norm fluctuations need it, or None
+    teacher: Any  # Z_tt (., n, n)
+    phi: Any  # Phi (., n, n)
+    phi_teacher: Any  # Phi_t (., n, n)
     sources: Any  # R_j (., 3, n, P), or None
     solver: Any  # G_vv^-1 (., r, r)
     gvt: Any
@@ -91,76 +97,69 @@ class Outcome(NamedTuple):
     training_error: Any
 
 
+def _framed(pencil: Pencil, z: Any, xp: Any) -> Any:
+    """Phi = Z F^T + diag(0, 1)."""
+    if pencil.frame is None:
+        return z
+    n = z.shape[-1]
+    return z @ xp.swapaxes(pencil.frame, 1, 2) + np.diag(np.arange(n) >= n // 2)
+
+
 def forms(bulk: Bulk, mean: Mean, state: State, found: Response, xp: Any) -> Forms:
     """The matrices of the module's docstring at a state."""
     r = bulk.basis.shape[1]
     y, w = bulk.labels, bulk.label_weights
     norm, gamma, rho = (v[:, None, None] for v in (mean.gradient_norm, mean.alignment, mean.rest))
     alpha0 = bulk.alpha0[:, None, None]
-    pencil = found.pencil
-    z_teacher = invert(pencil, average(w[:, 2], found.source), xp)
-    teacher = trace_of(pencil, z_teacher, xp)
-    # g_t times the vector dL0/dTheta_p is made of
-    reach = pencil.ends @ z_teacher
-    if pencil.moments is not None:
-        reach = reach @ xp.swapaxes(pencil.frame, 1, 2) + pencil.lower
+    pencil, z = found.pencil, state.resolvent
+    teacher = invert(pencil, average(w[:, 2], found.source), xp)
+    phi, phi_teacher = _framed(pencil, z, xp), _framed(pencil, teacher, xp)
+    trace_teacher = trace_of(pencil, teacher, xp)
+
+    def flip(x: Any) -> Any:
+        return xp.swapaxes(x, 1, 2)
 
     def moment(a: int, power: int) -> Any:
-        return average(w[:, a] * y**power, found.delta)
+        return xp.sum(w[:, a] * y**power, -1)[:, None, None]
 
     powers = (1, 2, 3) if mean.linear_chaos is not None else (1,)
-    first = [moment(1, j) for j in powers]
-    to_teacher = [teacher @ each for each in first]
+    linear = {j: average(w[:, 1] * y**j, found.source) @ flip(phi) / alpha0 for j in powers}  # q^1_j Phi^T/alpha0
+    to_teacher = {j: moment(1, j) * teacher - phi_teacher @ linear[j] for j in powers}
     between = {}
     for i in powers:
         for j in powers:
             if i <= j:
-                diagonal = found.trace @ moment(0, i + j) / alpha0
-                between[i, j] = diagonal + xp.swapaxes(first[i - 1], 1, 2) @ to_teacher[j - 1]
-                between[j, i] = xp.swapaxes(between[i, j], 1, 2)
+                own = moment(0, i + j) * z - phi @ average(w[:, 0] * y ** (i + j), found.source) @ flip(phi) / alpha0
+                crossed = moment(1, i) * (phi_teacher @ linear[j])
+                other = moment(1, j) * (phi_teacher @ linear[i])
+                shared = moment(1, i) * moment(1, j) * teacher + flip(linear[i]) @ trace_teacher @ linear[j]
+                between[i, j] = own / alpha0 + shared - crossed - flip(other)
+                between[j, i] = flip(between[i, j])
     gvv = between[1, 1][:, :r, :r] / norm**2
-    gtv = to_teacher[0][:, :r, :r] / norm
-    gvt = xp.swapaxes(gtv, 1, 2)
+    gtv = to_teacher[1][:, :r, :r] / norm
+    gvt = flip(gtv)
     solver = xp.linalg.inv(gvv)
     inverse = found.inverse
     rest = teacher[:, :r, :r] - gtv @ solver @ gvt
     rows = solver - inverse
     cross = (gamma * np.eye(r) - solver @ gvt) @ inverse / rho
-    linear = inverse - inverse @ rest @ inverse / rho**2
+    line = inverse - inverse @ rest @ inverse / rho**2
     if mean.linear_chaos is None:
-        return Forms(rows, cross, linear, teacher, reach, None, None, solver, gvt, None)
+        return Forms(rows, cross, line, teacher, phi, phi_teacher, None, solver, gvt, None)
     h, k = mean.linear_chaos, mean.higher_chaos
     theta = found.theta[:, :, None]
-    own = theta[:, :, 0] * xp.einsum("bpi,bij,bpj->bp", h, mean.vector_products, h)
-    plain = own[:, :, None] * np.eye(own.shape[1])
-    lift = None
-    if pencil.moments is None:
-        sources = xp.einsum("bpn,bpj->bjnp", pencil.padded, theta * (h + k))
-    else:
-        lift, dual = _lifts(bulk, pencil, xp)
-        sources = xp.einsum("bpn,bpj->bjnp", pencil.padded, theta * k) + xp.einsum("bpn,bpj->bjnp", lift, theta * h)
-        heavy = theta * h
-        plain = plain - xp.einsum("bpi,bij,bqj,bpq->bpq", heavy, mean.vector_products, heavy, dual)
+    sources = xp.einsum("bpn,bpj->bjnp", pencil.ends, theta * h) + xp.einsum("bpn,bpj->bjnp", pencil.padded, theta * k)
+    own = found.theta * xp.einsum("bpi,bij,bpj->bp", h, mean.vector_products, h)
     along_v = sum(between[1, j] @ sources[:, j - 1] for j in powers)[:, :r] / norm
-    along_t = sum(to_teacher[j - 1] @ sources[:, j - 1] for j in powers)[:, :r]
-    seen = sum(xp.swapaxes(sources[:, i - 1], 1, 2) @ between[i, j] @ sources[:, j - 1] for i in powers for j in powers)
+    along_t = sum(to_teacher[j] @ sources[:, j - 1] for j in powers)[:, :r]
+    seen = sum(flip(sources[:, i - 1]) @ between[i, j] @ sources[:, j - 1] for i in powers for j in powers)
     mixed = solver @ along_v
-    norms = plain - seen + xp.swapaxes(along_v, 1, 2) @ mixed
-    rows = xp.concatenate(
-        [xp.concatenate([rows, mixed], 2), xp.concatenate([xp.swapaxes(mixed, 1, 2), norms], 2)], 1
+    norms = own[:, :, None] * np.eye(own.shape[1]) - seen + flip(along_v) @ mixed
+    rows = xp.concatenate([xp.concatenate([rows, mixed], 2), xp.concatenate([flip(mixed), norms], 2)], 1)
+    cross_norm = flip(along_t - gtv @ mixed) @ inverse / rho
+    return Forms(
+        rows, xp.concatenate([cross, cross_norm], 1), line, teacher, phi, phi_teacher, sources, solver, gvt, along_v
     )  # fmt: skip
-    cross_norm = xp.swapaxes(along_t - gtv @ mixed, 1, 2) @ inverse / rho
-    return Forms(rows, xp.concatenate([cross, cross_norm], 1), linear, teacher, reach, lift, sources, solver, gvt, along_v)
-
-
-def _lifts(bulk: Bulk, pencil: Pencil, xp: Any) -> tuple[Any, Any]:
-    """l_p = (U_p - A1 A2^-1 e_p U_p, -A2^-1 e_p U_p), and e_p U_p . A2^-1 e_q U_q."""
-    r = pencil.inverse.shape[-1]
-    tilted = pencil.lower[:, :, r:]
-    second = pencil.moments[:, r:, r:] + bulk.idle[:, :, None] * np.eye(r)
-    coefficients = xp.swapaxes(xp.linalg.solve(second, xp.swapaxes(tilted, 1, 2)), 1, 2)  # A2^-1 e_p U_p
-    upper = bulk.coordinates - coefficients @ pencil.moments[:, r:, :r]
-    return xp.concatenate([upper, -coefficients], -1), tilted @ xp.swapaxes(coefficients, 1, 2)
 
 
 class Projection(NamedTuple):
@@ -182,7 +181,7 @@ def projection(bulk: Bulk, mean: Mean, found: Response, shapes: Forms, s_weights
     root = xp.tile(xp.sqrt(s_weights), (1, size // s_weights.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
     columns = root[:, :, None] * xp.swapaxes(mean.mean * xp.sqrt(theta)[..., None], 1, 2)  # (., K, P)
-    _, sigma, right = xp.linalg.svd(stop(columns), full_matrices=False)
+    _, sigma, right = thin_svd(stop(columns), xp)
     floor = (1.0 / mean.dimension if mean.dimension is not None else xp.zeros_like(sigma[:, 0]))[:, None]
     # below this the mean is rounding: an odd student has none without a step
     features = xp.max(mean.mean**2, axis=(-2, -1)) + xp.max(bulk.remainder, axis=(-2, -1))
@@ -268,10 +267,19 @@ def _apply(matrix: Any, vector: Any, xp: Any) -> Any:
 def frozen_gradient(
     bulk: Bulk, mean: Mean, state: State, found: Response, shapes: Forms, g: Any, bz: Any, bv: Any, t: Any, xp: Any
 ) -> Any:
-    """dJ/dy at frozen g, f: explicit through M^-1, and through Theta and the resolvent by their response."""
+    """dJ/dy at frozen g, f: explicit through M^-1, and through Theta, Z and g by their response.
+
+    With p = Z_tt a, P = Phi_t^T a, c_l = w^1_l Q_l P + w^0_l Q_l psi_l/alpha0, l_p = (0, e_p U_p) and E_l[.] over the weights w_l
+    of (1, G, G^2), the change of Pi is that of the sources z_j and
+
+        -p_1^T dM^-1 p_1 - sum_p dTheta_p {(a_p.p - l_p.eta/alpha0)^2 - (2/alpha0) sum_l (c_l.l_p) (a_p^T Z Z_l)
+                                           + chi_p sum_l y_l^2 E_l[(b_p.Delta_l^T (G P + psi_l/alpha0))^2]}
+        + (1/alpha0) sum_l E_l[(Q_l (G P + psi_l/alpha0))^2] : dg + (1/alpha0) sum_l (w^0_l Z_l - 2 F^T c_l)^T dZ Z_l.
+    """
     n, r = state.resolvent.shape[-1], bulk.basis.shape[1]
     y, w = bulk.labels, bulk.label_weights
     alpha0 = bulk.alpha0
+    pencil, z = found.pencil, state.resolvent
     norm, gamma, rho = (v[:, None] for v in (mean.gradient_norm, mean.alignment, mean.rest))
     force = _apply(found.inverse, bz, xp) / rho  # w
     pull = bv - _apply(shapes.gvt, force, xp)
@@ -283,31 +291,54 @@ def frozen_gradient(
     if shapes.sources is not None:
         drawn = xp.einsum("bjnp,bp->bjn", shapes.sources, t)
         heads = [heads[0] - drawn[:, 0], -drawn[:, 1], -drawn[:, 2]]
-    z = sum(y[:, :, None] ** (j + 1) * head[:, None] for j, head in enumerate(heads))  # Z_l (., J, n)
-    dz = (found.delta @ z[..., None])[..., 0]
-    a = xp.pad(force, widen) + xp.einsum("bl,bln->bn", w[:, 1], dz)
+    nodes = sum(y[:, :, None] ** (j + 1) * head[:, None] for j, head in enumerate(heads))  # Z_l (., J, n)
+    psi = nodes @ shapes.phi  # rows psi_l = Phi^T Z_l
+    kicked = (found.source @ psi[..., None])[..., 0]  # Q_l psi_l
+    zeta = xp.pad(force, widen) + xp.einsum("bl,bln->bn", w[:, 1], nodes)
+    eta = xp.einsum("bl,bln->bn", w[:, 1], kicked)
+    a = zeta - (eta if pencil.frame is None else _apply(xp.swapaxes(pencil.frame, 1, 2), eta, xp)) / alpha0[:, None]
     p = _apply(shapes.teacher, a, xp)
-    qp = (found.source @ p[:, None, :, None])[..., 0]
-    dp = (xp.swapaxes(found.delta, 2, 3) @ p[:, None, :, None])[..., 0]
-    gdz = (found.trace[:, None] @ dz[..., None])[..., 0]
+    big = _apply(xp.swapaxes(shapes.phi_teacher, 1, 2), a, xp)  # P
+    kick = (found.source @ big[:, None, :, None])[..., 0]  # Q_l P
+    share = kicked / alpha0[:, None, None]
+    c = w[:, 1, :, None] * kick + w[:, 0, :, None] * share
 
     def pairs(x0: Any, x1: Any, weights: Any) -> Any:
         return xp.swapaxes(x0 * weights[..., None], 1, 2) @ x1
 
-    mixed = pairs(dz, qp, w[:, 1])
-    by_resolvent = (pairs(dz, dz, w[:, 0]) - mixed - xp.swapaxes(mixed, 1, 2) + pairs(qp, qp, w[:, 2])) / alpha0[:, None, None]
+    mixed = pairs(kick, share, w[:, 1])
+    by_trace = (pairs(kick, kick, w[:, 2]) + mixed + xp.swapaxes(mixed, 1, 2) + pairs(share, share, w[:, 0])) / alpha0[
+        :, None, None
+    ]
+    back = c if pencil.frame is None else c @ pencil.frame  # rows F^T c_l
+    half = xp.swapaxes(back, 1, 2) @ nodes
+    by_z = (pairs(nodes, nodes, w[:, 0]) - half - xp.swapaxes(half, 1, 2)) / alpha0[:, None, None]
 
-    seen_p = xp.einsum("bpn,bln->blp", found.pencil.padded, dp)
-    seen_z = xp.einsum("bpn,bln->blp", found.pencil.padded, gdz) / alpha0[:, None, None]
-    square = w[:, 2, :, None] * seen_p**2 + 2 * w[:, 1, :, None] * seen_p * seen_z
-    square = square + w[:, 0, :, None] * seen_z**2
-    by_theta = _apply(shapes.reach, a, xp) ** 2 + bulk.noise * xp.einsum("bl,blp->bp", y**2, square)
-    for psi in mean.fluctuations:
-        by_theta = by_theta + _apply(psi, g, xp) ** 2
+    turned = xp.swapaxes(found.delta, 2, 3)
+    seen_p = (turned @ big[:, None, :, None])[..., 0] @ xp.swapaxes(pencil.padded, 1, 2)
+    seen_psi = (turned @ psi[..., None])[..., 0] @ xp.swapaxes(pencil.padded, 1, 2) / alpha0[:, None, None]
+    square = w[:, 2, :, None] * seen_p**2 + 2 * w[:, 1, :, None] * seen_p * seen_psi + w[:, 0, :, None] * seen_psi**2
+    direct = _apply(pencil.ends, p, xp)
+    if pencil.lower is not None:
+        direct = direct - _apply(pencil.lower, eta, xp) / alpha0[:, None]
+        crossed = xp.sum((c @ xp.swapaxes(pencil.lower, 1, 2)) * (nodes @ z @ xp.swapaxes(pencil.ends, 1, 2)), 1)
+        by_theta = direct**2 - 2 * crossed / alpha0[:, None]
+    else:
+        by_theta = direct**2
+    by_theta = by_theta + bulk.noise * xp.einsum("bl,blp->bp", y**2, square)
+    for fluctuation in mean.fluctuations:
+        by_theta = by_theta + _apply(fluctuation, g, xp) ** 2
     if mean.dimension is not None:
         by_theta = by_theta + mean.dimension[:, None] * _apply(mean.mean, g, xp) ** 2
     if shapes.sources is not None:
-        by_theta = by_theta + _source_gradient(bulk, mean, found, shapes, t, y, w, dp, gdz, alpha0, xp)
+        # dPi/dz_j = 2 sum_l y_l^j (w^1_l (p - D eta/alpha0) - Phi c_l/alpha0 + w^0_l Z Z_l/alpha0)
+        steady = p if pencil.frame is None else p - xp.where(np.arange(n) >= r, eta, 0.0) / alpha0[:, None]
+        moving = (w[:, 0, :, None] * (nodes @ z) - c @ xp.swapaxes(shapes.phi, 1, 2)) / alpha0[:, None, None]
+        weighted = w[:, 1, :, None] * steady[:, None] + moving
+        pulls = xp.stack([2 * xp.einsum("bl,bln->bn", y**j, weighted) for j in (1, 2, 3)], 1)  # (., 3, n)
+        h, k = mean.linear_chaos, mean.higher_chaos
+        on_rows = h * xp.einsum("bpn,bjn->bpj", pencil.ends, pulls) + k * xp.einsum("bpn,bjn->bpj", pencil.padded, pulls)
+        by_theta = by_theta + t**2 * xp.einsum("bpi,bij,bpj->bp", h, mean.vector_products, h) + t * xp.sum(on_rows, -1)
 
     b_z, b_v, p1 = bz[:, :, None], bv[:, :, None], p[:, :r, None]
 
@@ -315,41 +346,16 @@ def frozen_gradient(
         return x0 @ xp.swapaxes(x1, 1, 2)
 
     ratio = (gamma / rho)[:, :, None]
-    crossed = ratio * outer(b_v, b_z) - outer(p1, b_z) / rho[:, :, None]
-    by_inverse = outer(b_z, b_z) - outer(b_v, b_v) + outer(p1, p1) + crossed + xp.swapaxes(crossed, 1, 2)
+    slanted = ratio * outer(b_v, b_z) - outer(p1, b_z) / rho[:, :, None]
+    by_inverse = outer(b_z, b_z) - outer(b_v, b_v) + outer(p1, p1) + slanted + xp.swapaxes(slanted, 1, 2)
     rows, columns, times = triangle(r)
     by_matrix = -(found.inverse @ by_inverse @ found.inverse)[:, rows, columns] * times
     explicit = xp.pad(by_matrix, ((0, 0), (0, found.theta.shape[1])))
     rows, columns, times = triangle(n)
-    through_resolvent = -(by_resolvent[:, rows, columns] * times)
-    phi = found.theta / state.energy
+    phi_theta = found.theta / state.energy
     return (
         explicit
-        - _apply(xp.swapaxes(found.energy_by_overlap, 1, 2), by_theta * phi, xp)
-        + _apply(xp.swapaxes(found.trace_by_overlap, 1, 2), through_resolvent, xp)
-    )
-
-
-def _source_gradient(
-    bulk: Bulk, mean: Mean, found: Response, shapes: Forms, t: Any, y: Any, w: Any, dp: Any, gdz: Any, alpha0: Any, xp: Any
-) -> Any:
-    """The part of dJ/dTheta_p through the sources R_j t and the norms' own variance."""
-    h, k, products = mean.linear_chaos, mean.higher_chaos, mean.vector_products
-    # dPi/dz_j = 2 sum_l y_l^j (w1 Delta_l^T p + w0 g Delta_l Z_l/alpha0)
-    weighted = w[:, 1, :, None] * dp + w[:, 0, :, None] * gdz / alpha0[:, None, None]
-    pulls = xp.stack([2 * xp.einsum("bl,bln->bn", y**j, weighted) for j in (1, 2, 3)], 1)  # (., 3, n)
-    on_rows = xp.einsum("bpn,bjn->bpj", found.pencil.padded, pulls)
-    own = t**2 * xp.einsum("bpi,bij,bpj->bp", h, products, h)
-    if shapes.lift is None:
-        return own + t * xp.einsum("bpj,bpj->bp", h + k, on_rows)
-    # l_p moves too: d(sum_q Theta_q x_q l_q)/dTheta_p = l_p (x_p - e_p U_p . A2^-1 sum_q Theta_q x_q e_q U_q)
-    _, dual = _lifts(bulk, found.pencil, xp)
-    projected = xp.einsum("bpq,bqj->bpj", dual, h * (found.theta * t)[..., None])
-    on_lift = xp.einsum("bpn,bjn->bpj", shapes.lift, pulls)
-    return (
-        own
-        + t * xp.einsum("bpj,bpj->bp", k, on_rows)
-        + xp.einsum("bpj,bpj->bp", t[..., None] * h - projected, on_lift)
-        - 2 * t * xp.einsum("bpi,bij,bpj->bp", h, products, projected)
-        + xp.einsum("bpi,bij,bpj->bp", projected, products, projected)
+        - _apply(xp.swapaxes(found.energy_by_overlap, 1, 2), by_theta * phi_theta, xp)
+        - _apply(xp.swapaxes(found.trace_by_overlap, 1, 2), by_trace[:, rows, columns] * times, xp)
+        - _apply(xp.swapaxes(found.resolvent_by_overlap, 1, 2), by_z[:, rows, columns] * times, xp)
     )

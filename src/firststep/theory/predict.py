@@ -31,6 +31,7 @@ NUMERIC: dict[str, tuple[float, bool]] = {
     "ridge": (0.0, True),
     "noise": (0.0, False),
 }
+TINY = 1e-6  # the shortest large step whose features can be told from rounding
 _COVERED = "the theory is for one step on fresh Gaussian data; simulate(...) runs what it does not cover"
 
 
@@ -125,20 +126,25 @@ def check_regime(problem: Problem, values: Mapping[str, Array]) -> None:
     if steps and problem.dimension == math.inf and problem.step_exponent not in (0.0, 0.5):
         hint = "give a finite dimension; at d = infinity the theory has the small step (0) and the large step (0.5)"
         raise InvalidParameter("step-exponent", "0 or 0.5 at d = infinity", problem.step_exponent, hint)
+    tiny = values["step"][(values["step"] > 0) & (values["step"] < TINY)]
+    if tiny.size and problem.dimension == math.inf and problem.step_exponent == 0.5:
+        hint = (
+            "any large step, however short, learns freely at d = infinity; small steps have step-exponent 0, or a finite dimension"
+        )
+        raise InvalidParameter("step", f"0, or at least {TINY:g} at d = infinity", float(tiny.flat[0]), hint)
 
 
 def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
     """What does not change in a batch. In the small-step limit the bulk stays isotropic.
 
-    The common mode |x|^2 matters along the mean of the readout, for steps shorter than the large one; at d = infinity a student
-    with a mean fits that direction freely.
+    The common mode of |x|^2 is a correction at finite d; at d = infinity it is left where the mean features are small, along the
+    mean of the readout, unless the student has a mean itself and fits that direction freely.
     """
     readout, constants = problem.readout, slope_constants(problem.student)
-    small_limit = problem.dimension == math.inf and problem.step_exponent == 0
-    has_bend = abs(problem.student.moments.quadratic) > 1e-10 * math.sqrt(problem.student.moments.second_moment)
-    common = steps and has_bend and readout.mean != 0 and problem.step_exponent < 0.5
-    if problem.dimension == math.inf and constants.mean != 0:
-        common = False
+    infinite = problem.dimension == math.inf
+    small_limit = infinite and problem.step_exponent == 0
+    bends = abs(problem.student.moments.quadratic) > 1e-10 * math.sqrt(problem.student.moments.second_moment)
+    common = (small_limit and steps and bends and readout.mean != 0 and constants.mean == 0) if infinite else True
     return Model(
         problem.student, problem.teacher, constants, bulk == "isotropic" or small_limit, problem.init == "gaussian",
         readout.mean, readout.second_moment, steps, common,

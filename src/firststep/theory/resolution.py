@@ -134,10 +134,17 @@ def rules_for(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers
     labels, label_weights = np.zeros((count, most)), np.zeros((count, 3, most))
     for row, rule in enumerate(found):
         labels[row, : rule.nodes.size], label_weights[row, :, : rule.nodes.size] = rule.nodes, rule.weights
+    if not model.steps:
+        label_weights = without_direction(label_weights)
     return Rules(
         kappa, omega, np.broadcast_to(values, (count, values.size)), np.broadcast_to(masses, (count, masses.size)),
         labels, label_weights, resolution.student, resolution.teacher,
     )  # fmt: skip
+
+
+def without_direction(weights: Any) -> Any:
+    """Label weights for no step: any direction v will do, and one that knows nothing of the teacher has gamma = 0."""
+    return weights[:, :1] * np.array([1.0, 0.0, 1.0])[:, None]
 
 
 def readout_nodes(model: Model, readout: ReadoutLaw, resolution: Resolution, differ: bool) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from firststep.activations import Activation
 from firststep.numerics.quadrature import ShiftedMoments, shifted_moments
-from firststep.theory.bulk import Bulk
+from firststep.theory.bulk import Bulk, thin_svd
 from firststep.theory.constants import SlopeConstants
 from firststep.theory.outcome import Mean
 from firststep.theory.step import StepLaw, step_law
@@ -93,7 +93,7 @@ class Conditional(NamedTuple):
     law: StepLaw
     student: ShiftedMoments  # mu0, mu1, mu2, mu0' (., P, K)
     target: tuple[Any, ...]  # h0, h1, h2 (., K)
-    alignment: Any  # gamma, zero without a step
+    alignment: Any  # gamma
     rest: Any  # rho
 
 
@@ -124,8 +124,6 @@ def conditional(model: Model, rules: Rules, numbers: Numbers, xp: Any, special: 
         lambda x: student.evaluate(x, xp, special), shift, scale, rules.student.cuts, rules.student.nodes, xp
     )  # fmt: skip
     gamma, rho = law.alignment, law.remainder
-    if not model.steps:
-        gamma, rho = xp.zeros_like(gamma), xp.ones_like(rho)
     target = teacher_moments(teacher, gamma, rho, numbers.noise, rules.kappa, rules.teacher, xp, special)
     return Conditional(law, moments, target, gamma, rho)
 
@@ -207,7 +205,7 @@ RANK_TOLERANCE = 3e-5  # relative singular values left out; the risk feels their
 def low_rank(slope: Any, masses: Any, omega: Any, rank: int | None, xp: Any, stop: Any) -> tuple[Any, Any, Any]:
     """mu1 = U B: rows of B are combinations of rows of mu1 that are orthonormal under omega; idle rows are zero."""
     root = xp.sqrt(masses)
-    left, sigma, _ = xp.linalg.svd(stop(root[..., None] * slope * xp.sqrt(omega)), full_matrices=False)
+    left, sigma, _ = thin_svd(stop(root[..., None] * slope * xp.sqrt(omega)), xp)
     used = (sigma > RANK_TOLERANCE * sigma[:, :1]) & (sigma > 1e-13)
     size = max(1, int(xp.max(xp.sum(used, -1)))) if rank is None else rank
     left, sigma, used = left[..., :size], sigma[..., :size], used[..., :size]
