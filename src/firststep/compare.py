@@ -125,8 +125,8 @@ def compare(
     if model not in BULKS:
         allowed = "one of " + ", ".join(BULKS)
         raise InvalidParameter("model", allowed, model, "the theory describes only these; simulate(...) runs the others")
-    for name in ("steps", "reuse", "batches", "parameterization"):
-        if name in options and options[name] not in (1, False, "fresh", "mean-field"):
+    for name, only in (("steps", 1), ("reuse", False), ("batches", "fresh"), ("parameterization", "mean-field")):
+        if name in options and str(options[name]) != str(only):
             hint = "the theory is for one step on fresh data; simulate(...) runs what it does not cover"
             raise InvalidParameter(name, "left at its default in a comparison", options[name], hint)
     theory = _at_size(problem, dimension, model)

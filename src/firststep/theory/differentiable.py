@@ -102,7 +102,7 @@ def _known(value: Any) -> Any:
     """The numbers behind a value, also behind one that is being differentiated; None inside jit."""
     while isinstance(value, jax.core.Tracer):
         inner = getattr(value, "primal", getattr(value, "val", None))
-        if inner is None:
+        if not isinstance(inner, (jax.core.Tracer, jax.Array, np.ndarray, float, int)):
             return None
         value = inner
     return np.asarray(value, float)

@@ -19,7 +19,7 @@ from firststep.theory.setup import InnerRule, Model, Numbers, Rules, kappa_rule,
 Array = NDArray[np.float64]
 
 SPACING = 0.32  # of kappa where nothing is narrow
-READOUT_SPACING = 0.2
+READOUT_SPACING = 0.17
 _MOST_NODES = 10_000
 
 
