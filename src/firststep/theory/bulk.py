@@ -217,8 +217,10 @@ def relative_gap(new: Any, old: Any, xp: Any) -> Any:
     return xp.max(xp.abs(new - old) / (size[:, :, None] * size[:, None, :]), axis=(-2, -1))
 
 
-def respond(bulk: Bulk, state: State, xp: Any) -> Response:
+def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Response:
     """Residuals of (E) and (g), and the response to dM and dD by one linear solve in (dE, vech dZ).
+
+    The response of g itself (``trace_by_overlap``) is left out unless ``with_trace``: the Newton iteration does not need it.
 
     With s_p = F Z a_p, l_p = (0, e_p U_p) and Phi = Z F^T + diag(0, 1) (one block: Phi = Z):
 
@@ -312,7 +314,7 @@ def respond(bulk: Bulk, state: State, xp: Any) -> Response:
     residual = xp.maximum(xp.max(xp.abs(energy_gap) / energy, axis=-1), relative_gap(image, z, xp))
 
     trace_part = z_part[:, :, 1:]
-    if moved_g is not None:
+    if moved_g is not None and with_trace:
         direct_part = xp.swapaxes(moved_g[:, :, rows, columns], 1, 2) @ (phi[..., None] * energy_part[:, :, 1:])
         trace_part = _congruence(pencil.frame, pencil.frame) @ trace_part - direct_part
     return Response(

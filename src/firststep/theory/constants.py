@@ -45,6 +45,26 @@ class SlopeConstants:
 
 
 @lru_cache(maxsize=256)
+def polynomial_degrees(student: Activation) -> tuple[float, float]:
+    """Degrees of the even and the odd part of s if they are polynomials, infinity if not, -1 if zero."""
+    z = np.linspace(-5.0, 5.0, 401)
+    value, mirrored = student.evaluate(z), student.evaluate(-z)
+    size = float(np.abs(value).max())
+
+    def degree(part: Array, parity: int) -> float:
+        if np.abs(part).max() <= 1e-12 * size:
+            return -1.0
+        for top in range(parity, 13, 2):
+            columns = np.stack([(z / 5.0) ** power for power in range(parity, top + 1, 2)], axis=1)
+            rest = part - columns @ np.linalg.lstsq(columns, part, rcond=None)[0]
+            if np.abs(rest).max() <= 1e-10 * size:
+                return float(top)
+        return float("inf")
+
+    return degree((value + mirrored) / 2, 0), degree((value - mirrored) / 2, 1)
+
+
+@lru_cache(maxsize=256)
 def slope_constants(student: Activation) -> SlopeConstants:
     """The constants of a student, by adaptive quadrature; those below 1e-13 of their scale are zero."""
     basic = student.slope_moments

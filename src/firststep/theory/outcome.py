@@ -72,6 +72,7 @@ class Mean(NamedTuple):
     higher_chaos: Any  # k (., P, 3), or None
     vector_products: Any  # X[yhat^i] . X[yhat^j] (., 3, 3), or None
     dimension: Any  # d (.), or None for infinity
+    free: Any  # functions (K, .) fitted freely, where the mean features span more than their nodes can show, or None
 
 
 class Forms(NamedTuple):
@@ -180,12 +181,17 @@ def projection(bulk: Bulk, mean: Mean, found: Response, shapes: Forms, s_weights
     size = kernel.shape[-1]
     root = xp.tile(xp.sqrt(s_weights), (1, size // s_weights.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
-    columns = root[:, :, None] * xp.swapaxes(mean.mean * xp.sqrt(theta)[..., None], 1, 2)  # (., K, P)
+    if mean.free is None:
+        columns = root[:, :, None] * xp.swapaxes(mean.mean * xp.sqrt(theta)[..., None], 1, 2)  # (., K, P)
+    else:
+        columns = root[:, :, None] * mean.free
     _, sigma, right = thin_svd(stop(columns), xp)
     floor = (1.0 / mean.dimension if mean.dimension is not None else xp.zeros_like(sigma[:, 0]))[:, None]
     # below this the mean is rounding: an odd student has none without a step
     features = xp.max(mean.mean**2, axis=(-2, -1)) + xp.max(bulk.remainder, axis=(-2, -1))
     largest = features * xp.max(theta, -1) * xp.sum(s_weights, -1)
+    if mean.free is not None:
+        largest = xp.max(sigma, -1) ** 2
     kept = sigma > 1e-13 * xp.sqrt(stop(largest))[:, None]
     length = xp.where(kept, xp.sqrt(floor + sigma**2), 1.0)
     directions = xp.where(kept[:, None, :], (columns @ xp.swapaxes(right, 1, 2)) / length[:, None, :], 0.0)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter, NotConverged, nearest
 from firststep.problem import Problem, choice, number
-from firststep.theory.constants import slope_constants
+from firststep.theory.constants import polynomial_degrees, slope_constants
 from firststep.theory.prediction import CONVERGED, NOT_RESOLVED, Prediction
 from firststep.theory.setup import Model, Numbers
 from firststep.theory.solver import Point, solve
@@ -145,9 +145,12 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
     small_limit = infinite and problem.step_exponent == 0
     bends = abs(problem.student.moments.quadratic) > 1e-10 * math.sqrt(problem.student.moments.second_moment)
     common = (small_limit and steps and bends and readout.mean != 0 and constants.mean == 0) if infinite else True
+    free = None
+    if infinite and readout.is_gaussian and steps and not small_limit:
+        free = polynomial_degrees(problem.student) if constants.slope != 0 else (0.0, -1.0)
     return Model(
         problem.student, problem.teacher, constants, bulk == "isotropic" or small_limit, problem.init == "gaussian",
-        readout.mean, readout.second_moment, steps, common,
+        readout.mean, readout.second_moment, steps, common, free,
     )  # fmt: skip
 
 

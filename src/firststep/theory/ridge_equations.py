@@ -104,14 +104,14 @@ def newton_step(
     d = infinity: in y, with S = omega/(1 + V) a function of (y, E, Z). Finite d: in S itself, ``before`` (y = Lambda S), as the
     spread of the fitted mean, H_kk/n, moves with S by dH_kk/dS_l = -H_kl H_lk.
     """
-    found = respond(bulk, state, xp)
+    found = respond(bulk, state, xp, with_trace=False)
     size = state.overlaps.shape[-1]
     rows, columns, _ = triangle(size)
     transposed = xp.swapaxes(mapping, 1, 2)
+    inside = state.overlaps - bulk.idle[:, :, None] * np.eye(size)
+    packed = xp.concatenate([inside[:, rows, columns], state.diagonal - ridge[:, None]], 1)
     if mean.dimension is None:
         weights = weights_of(mapping, found.slope, omega, alpha, 0.0, xp)
-        inside = state.overlaps - bulk.idle[:, :, None] * np.eye(size)
-        packed = xp.concatenate([inside[:, rows, columns], state.diagonal - ridge[:, None]], 1)
         gap = xp.sum(mapping * weights[:, None, :], -1) - packed
         moved = (mapping * (weights**2 / (omega * alpha[:, None]))[:, None, :]) @ transposed
         right = gap - _apply(moved, found.slope_shift)
@@ -126,10 +126,12 @@ def newton_step(
         pull = (weights**2 / (omega * alpha[:, None]))[:, :, None]
         curvature = transposed @ found.slope_by_overlap @ mapping
         curvature = curvature - coupling / mean.dimension[:, None, None]
-        right = weights - before - pull[:, :, 0] * _apply(transposed, found.slope_shift)
+        gap = _apply(mapping, before) - packed  # zero, but for derivatives
+        slope_shift = found.slope_shift + _apply(found.slope_by_overlap, gap)
+        right = weights - before - pull[:, :, 0] * _apply(transposed, slope_shift)
         moved = _solve(np.eye(omega.size) + pull * curvature, right, xp)
         weights_after = before * xp.maximum(1 + moved / before, 0.1)
-        change = _apply(mapping, weights_after - before)
+        change = gap + _apply(mapping, weights_after - before)
         overlap_gap = xp.max(xp.abs(weights / before - 1) * xp.minimum(1.0, 100 * omega), -1)
     energy_change = found.energy_shift + _apply(found.energy_by_overlap, change)
     resolvent_change = found.resolvent_shift + _apply(found.resolvent_by_overlap, change)

@@ -14,6 +14,8 @@ from firststep.theory.constants import SlopeConstants
 from firststep.theory.outcome import Mean
 from firststep.theory.step import StepLaw, step_law
 
+RANK_TOLERANCE = 1e-4  # relative singular values left out; the risk feels their square
+
 
 class Numbers(NamedTuple):
     """The numeric fields of a batch of problems, each (.)."""
@@ -40,6 +42,7 @@ class Model(NamedTuple):
     readout_square: float
     steps: bool  # whether the weights move at all
     common_mode: bool  # whether the shared fluctuation of |x|^2 counts
+    free_degrees: tuple[float, float] | None  # even and odd degrees the mean fits freely (Gaussian readout, d = infinity)
 
 
 class InnerRule(NamedTuple):
@@ -128,10 +131,19 @@ def conditional(model: Model, rules: Rules, numbers: Numbers, xp: Any, special: 
     return Conditional(law, moments, target, gamma, rho)
 
 
-def assemble(model: Model, rules: Rules, numbers: Numbers, given: Conditional, rank: int | None, xp: Any, stop: Any) -> Setup:
-    """The arrays of the equations. ``rank`` fixes the size of the basis B where shapes must be known beforehand."""
+def assemble(
+    model: Model,
+    rules: Rules,
+    numbers: Numbers,
+    given: Conditional,
+    rank: int | None,
+    xp: Any,
+    stop: Any,
+    cut: float = RANK_TOLERANCE,
+) -> Setup:
+    """The arrays of the equations. ``rank`` fixes the size of the basis B where shapes must be known; ``cut`` is its accuracy."""
     law, moments = given.law, given.student
-    bulk = _bulk(model, rules, numbers, law, moments, rank, xp, stop)
+    bulk = _bulk(model, rules, numbers, law, moments, rank, cut, xp, stop)
     fluctuations = _fluctuations(model, numbers, law, moments, rules.kappa, xp)
     features = moments.mean
     if model.common_mode:
@@ -142,9 +154,29 @@ def assemble(model: Model, rules: Rules, numbers: Numbers, given: Conditional, r
     mean = Mean(
         features, moments.spread, fluctuations, rules.kappa, given.target, law.gradient_norm, given.alignment, given.rest,
         law.linear_chaos if chaos else None, law.higher_chaos if chaos else None, law.vector_products if chaos else None,
-        numbers.dimension,
+        numbers.dimension, None if model.free_degrees is None else xp.asarray(free_functions(rules.kappa, *model.free_degrees)),
     )  # fmt: skip
     return Setup(bulk, mean, law.variance)
+
+
+def free_functions(kappa: Any, even: float, odd: float) -> np.ndarray:
+    """Functions of kappa (K, .) that span what a Gaussian readout fits freely at d = infinity.
+
+    The mean features mu0(at, .) of all readout values at span, by their derivatives at at = 0, the monomials kappa^j for which some
+    Hermite coefficient j, j + 2, j + 4, ... of s does not vanish: every even (odd) function if the even (odd) part of s is no
+    polynomial, polynomials up to its degree if it is.
+    """
+    nodes = np.asarray(kappa)
+    half = nodes.size // 2
+    columns = []
+    for degree, parity in ((even, 0), (odd, 1)):
+        if degree == np.inf:
+            pairs = np.eye(nodes.size)[:, half:]
+            mirrored = np.eye(nodes.size)[:, half::-1]
+            columns.append((pairs + mirrored) / 2 if parity == 0 else (pairs - mirrored)[:, 1:] / 2)
+        elif degree >= 0:
+            columns.append(np.stack([(nodes / nodes[-1]) ** power for power in range(parity, int(degree) + 1, 2)], axis=1))
+    return np.concatenate(columns, axis=1)
 
 
 def teacher_moments(
@@ -188,9 +220,11 @@ def _fluctuations(model: Model, numbers: Numbers, law: StepLaw, moments: Any, ka
     return tuple(found)
 
 
-def _bulk(model: Model, rules: Rules, numbers: Numbers, law: StepLaw, moments: Any, rank: int | None, xp: Any, stop: Any) -> Bulk:
+def _bulk(
+    model: Model, rules: Rules, numbers: Numbers, law: StepLaw, moments: Any, rank: int | None, cut: float, xp: Any, stop: Any
+) -> Bulk:
     slope = moments.slope
-    u, basis, idle = low_rank(slope, rules.masses, rules.omega, rank, xp, stop)
+    u, basis, idle = low_rank(slope, rules.masses, rules.omega, rank, cut, xp, stop)
     zero = xp.zeros_like(law.noise)
     mass = numbers.beta[:, None] * rules.masses
     common = (mass, moments.rest, rules.labels, rules.label_weights, numbers.alpha0)
@@ -199,14 +233,11 @@ def _bulk(model: Model, rules: Rules, numbers: Numbers, law: StepLaw, moments: A
     return Bulk(basis, idle, u, None if model.constants.linear == 0 else law.tilt, zero + 1.0, law.noise, *common)
 
 
-RANK_TOLERANCE = 3e-5  # relative singular values left out; the risk feels their square
-
-
-def low_rank(slope: Any, masses: Any, omega: Any, rank: int | None, xp: Any, stop: Any) -> tuple[Any, Any, Any]:
+def low_rank(slope: Any, masses: Any, omega: Any, rank: int | None, cut: float, xp: Any, stop: Any) -> tuple[Any, Any, Any]:
     """mu1 = U B: rows of B are combinations of rows of mu1 that are orthonormal under omega; idle rows are zero."""
     root = xp.sqrt(masses)
     left, sigma, _ = thin_svd(stop(root[..., None] * slope * xp.sqrt(omega)), xp)
-    used = (sigma > RANK_TOLERANCE * sigma[:, :1]) & (sigma > 1e-13)
+    used = (sigma > cut * sigma[:, :1]) & (sigma > 1e-13)
     size = max(1, int(xp.max(xp.sum(used, -1)))) if rank is None else rank
     left, sigma, used = left[..., :size], sigma[..., :size], used[..., :size]
     combination = xp.where(used[:, None, :], left / xp.where(used, sigma, 1.0)[:, None, :], 0.0) * stop(root)[..., None]

@@ -107,7 +107,7 @@ def _solve_group(model: Model, readout: ReadoutLaw, resolution: Resolution, numb
     if rules.values.shape[-1] > 8:  # a Gaussian readout: the coarse nodes have a basis of their own
         few, some = thinned(less_detailed, given)
         with np.errstate(all="ignore"):
-            coarse = assemble(model, few, numbers, some, None, np, _same)
+            coarse = assemble(model, few, numbers, some, None, np, _same, cut=1e-3)
         omega = few.omega
     else:
         coarse, omega = restrict(fine, less_detailed)
@@ -202,7 +202,7 @@ def restrict(setup: Setup, rules: Rules) -> tuple[Setup, Array]:
     )  # fmt: skip
     less = mean._replace(
         mean=halves(mean.mean), by_variance=half(mean.by_variance), fluctuations=tuple(halves(psi) for psi in mean.fluctuations),
-        kappa=half(mean.kappa), target=tuple(half(h) for h in mean.target),
+        kappa=half(mean.kappa), free=None if mean.free is None else mean.free[::2], target=tuple(half(h) for h in mean.target),
     )  # fmt: skip
     return Setup(small, less, setup.variance), omega
 
