@@ -281,14 +281,17 @@ def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Respo
     flat = framed.reshape(*lift.shape[:2], n * n)
     table = xp.swapaxes(flat * (weights / bulk.alpha0[:, None])[:, :, None], 1, 2) @ flat
     table = table.reshape(-1, n, n, n, n)  # [a, c, b, d]
-    own = table[:, rows[:, None], rows[None], columns[:, None], columns[None]]
-    other = table[:, rows[:, None], columns[None], columns[:, None], rows[None]]
-    zz = np.eye(rows.size) - (own + other * (times == 2))
+    # on upper triangles, and already with the sign of 1 - table: off-diagonal dg_cd counts for dg_dc too
+    zz = table[:, rows[:, None], rows[None], columns[:, None], columns[None]]
+    off = np.flatnonzero(times == 2)
+    other = table[:, rows[:, None], columns[off][None], columns[:, None], rows[off][None]]
+    zz = _add_columns(zz, off, other, xp)
+    zz = np.eye(rows.size) - zz
     phi = theta / energy
     ee = np.eye(count) + bend * phi[:, None, :]
     ez = -by_z[:, :, rows, columns] * times
     ze = xp.swapaxes(moved[:, :, rows, columns] * phi[..., None], 1, 2)
-    system = xp.concatenate([xp.concatenate([ee, ez], 2), xp.concatenate([ze, zz], 2)], 1)
+    system = _square(ee, ez, ze, zz, xp)
 
     r_rows, r_columns, r_times = triangle(r)
     f = image[:, :, :r] @ inverse
@@ -322,6 +325,24 @@ def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Respo
         slope_change[:, :, 0], slope_change[:, :, 1:], energy_part[:, :, 0], energy_part[:, :, 1:],
         z_part[:, :, 0], z_part[:, :, 1:], trace_part,
     )  # fmt: skip
+
+
+def _add_columns(matrix: Any, places: Any, columns: Any, xp: Any) -> Any:
+    """``matrix`` with ``columns`` added at ``places`` of the last axis."""
+    if xp is np:
+        matrix[..., places] += columns
+        return matrix
+    return matrix.at[..., places].add(columns)
+
+
+def _square(a: Any, b: Any, c: Any, d: Any, xp: Any) -> Any:
+    """The block matrix ((a, b), (c, d))."""
+    if xp is not np:
+        return xp.concatenate([xp.concatenate([a, b], 2), xp.concatenate([c, d], 2)], 1)
+    m, n = a.shape[-1], d.shape[-1]
+    whole = np.empty((a.shape[0], m + n, m + n))
+    whole[:, :m, :m], whole[:, :m, m:], whole[:, m:, :m], whole[:, m:, m:] = a, b, c, d
+    return whole
 
 
 def _blocks(top: Any, low_left: Any, low: Any, xp: Any) -> Any:

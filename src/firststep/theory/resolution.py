@@ -79,7 +79,7 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
     scale = 2.0 ** np.minimum(0, np.floor(-np.log2(np.sqrt(quadratic + spike**2) + 1e-300) + 1e-9))
     steepness = math.sqrt(constants.rest + constants.linear**2) * (min(largest, 2.0) if not readout.values else largest)
     width = numbers.alpha0 / np.maximum(numbers.rate * steepness, 1e-300)
-    width = 2.0 ** np.floor(np.log2(np.clip(width, 1e-8, 16.0)) + 1e-9)
+    width = 4.0 ** np.floor(np.log2(np.clip(width, 1e-8, 16.0)) / 2 + 1e-9)
     if model.isotropic:
         width = np.full_like(width, 16.0)
     broadest = np.sqrt(np.max([np.maximum(variance(v), 0.0) for v in extremes], axis=0))
