@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-RUNS = (["cpu_replicate.py"], ["cpu_replicate.py", "--student", "erf"], ["workers.py"], ["memory.py"])
+RUNS = (["cpu_replicate.py"], ["cpu_replicate.py", "--student", "erf"], ["workers.py"], ["memory.py"], ["theory_speed.py"])
 
 
 def main() -> None:

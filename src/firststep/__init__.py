@@ -33,7 +33,7 @@ from firststep.theory.optimum import Optimum, optimal
 from firststep.theory.predict import predict
 from firststep.theory.prediction import Prediction
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Activation",
