@@ -1,4 +1,4 @@
-"""How fast the theory is, next to the same equations solved as the field does: ``python benchmarks/theory_speed.py``. One thread."""
+"""How fast the theory is, next to the field's way of solving it: ``python benchmarks/theory_speed.py``. One thread."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from field_baseline import solve_as_the_field_does
 from threadpoolctl import threadpool_limits
 
+from field_baseline import solve_as_the_field_does
 from firststep import Problem, predict
 
 ONES = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=2, step=3, ridge=0.1 / 3, readout="ones", init="sphere")

@@ -246,3 +246,84 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "--out", str(blocked), "--dimension", "1000", "--replicates", "200"]) == 2
     assert time.monotonic() - started < 5  # said before the work
     assert "out must be a folder that can be written" in capsys.readouterr().err
+
+
+THEORY = [
+    "--student",
+    "tanh",
+    "--teacher",
+    "sin",
+    "--alpha",
+    "3",
+    "--beta",
+    "1",
+    "--alpha0",
+    "4",
+    "--step",
+    "3",
+    "--readout",
+    "ones",
+]
+
+
+def test_predict_as_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    done = call("predict", *THEORY, "--ridge", "0.0333", "--json")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    asked = (
+        "problem risk training_error alignment spike_strength bulk_variance random_features_risk kernel_lower_bound tau_star status"
+    )
+    assert set(asked.split()) | {"residual", "iterations", "quadrature_error", "seconds"} <= set(found)
+    assert found["status"] == "converged"
+    assert 0 < found["risk"] < found["random_features_risk"]
+    assert run(["predict", *THEORY, "--ridge", "1e-3..1:3", "--bulk", "isotropic", "--dimension", "500"]) == 0
+    text = capsys.readouterr().out
+    assert "isotropic bulk" in text
+    assert text.count("converged") == 3
+
+
+def test_optimize_and_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["optimize", *THEORY, "--over", "ridge", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["over"] == ["ridge"]
+    assert 1e-4 < found["optimum"]["ridge"] < 1
+    assert run(["compare", *THEORY, "--dimension", "60", "--replicates", "3", "--test-samples", "300"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"risk +0\.\d+ +0\.\d+ ± 0\.\d+ +[+-]\d+\.\d+ % +[+-]\d", text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["predict", *THEORY, "--ridge", "0"], 2, "ridge must be finite and > 0"),
+        (["predict", *THEORY, "--bulk", "flat"], 2, "bulk must be one of exact, isotropic"),
+        (["predict", *THEORY, "--step-exponent", "0.3"], 2, "step-exponent must be 0 or 0.5 at d = infinity"),
+        (["predict", *THEORY, "--reuse"], 2, "Unknown option"),
+        (["predict", *THEORY[:-2], "--student", "sin(40*z)", "--step", "50"], 2, "student"),
+        (["optimize", *THEORY, "--over", "rdge"], 2, "did you mean ridge"),
+        (["compare", *THEORY], 2, "dimension must be a whole number"),
+        (["compare", *THEORY, "--dimension", "50", "--model", "ntk"], 2, "model must be one of network, spiked, random-features"),
+    ],
+)
+def test_mistakes_in_theory_commands_are_one_line(
+    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert words in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_what_cannot_be_resolved_has_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    steep = ["predict", "--student", "sin(40*z)", "--teacher", "sin", "--alpha", "3", "--beta", "1", "--step", "50"]
+    assert run(steep) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: the ")
+
+
+def test_a_teacher_that_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predict", "--student", "tanh", "--teacher", "0*z", "--alpha", "3", "--beta", "1", "--noise", "0.3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "converged"

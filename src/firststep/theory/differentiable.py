@@ -28,7 +28,7 @@ from firststep.theory.bulk import Bulk, State, overlap_map, pencil_of, relative_
 from firststep.theory.labels import label_rule
 from firststep.theory.outcome import outcome
 from firststep.theory.predict import NUMERIC, check_regime, model_of, numbers_of
-from firststep.theory.resolution import Resolution, choose, readout_nodes, rules_for, without_direction
+from firststep.theory.resolution import Resolution, choose, label_arrays, readout_nodes, rules_for
 from firststep.theory.ridge_equations import ACCEPTED, MOST_ITERATIONS, TOLERANCE, newton_step, start
 from firststep.theory.setup import Model, Numbers, Rules, assemble, conditional, kappa_rule
 
@@ -214,6 +214,9 @@ def _rules(plan: Plan, numbers: Numbers, labels: Any, label_weights: Any) -> Rul
 
 def _labels(plan: Plan, noise: Any, known: Any) -> tuple[Any, Any]:
     """The label rule at the known noise, with its derivative hung on the noise that may be differentiated."""
+    if not plan.model.steps:
+        still, still_weights = label_arrays(plan.model, plan.resolution, known.ravel())
+        return jnp.asarray(still), jnp.asarray(still_weights)
     size = plan.label_nodes
     offset = plan.model.constants.mean * plan.model.readout_mean
     flat = known.ravel()
@@ -228,8 +231,6 @@ def _labels(plan: Plan, noise: Any, known: Any) -> tuple[Any, Any]:
         rule = label_rule(plan.model.teacher, offset, float(each), plan.resolution.label_width, plan.resolution.label_detail)
         for table, part in zip(tables, rule, strict=True):
             table[row, ..., : part.shape[-1]] = part
-    if not plan.model.steps:
-        tables[1], tables[3] = without_direction(tables[1]), without_direction(tables[3])
     nodes, weights, by_nodes, by_weights = (jnp.asarray(table)[places.ravel()] for table in tables)
     move = noise - lax.stop_gradient(noise)
     return nodes + by_nodes * move[:, None], weights + by_weights * move[:, None, None]

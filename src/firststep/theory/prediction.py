@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from firststep.errors import InvalidParameter
+from firststep.errors import NotConverged
 from firststep.problem import Problem
 from firststep.results import plain
 from firststep.theory.closed_forms import TauStar, WeightSpectrum, tau_star, weight_spectrum
@@ -142,7 +142,10 @@ class Prediction:
 
     @cached_property
     def _tau(self) -> TauStar:
-        return tau_star(self.problem.student, self.problem.teacher)
+        try:
+            return tau_star(self.problem.student, self.problem.teacher)
+        except NotConverged:  # a bound that cannot be computed is left out, the rest stands
+            return TauStar(math.nan, math.nan, math.nan)
 
     @property
     def tau_star(self) -> float:
@@ -269,7 +272,7 @@ class Prediction:
         """The lines of the table of a single point."""
         for name, words in SHOWN.items():
             value = getattr(self, name)
-            if math.isfinite(value) or name == "tau_minimiser":
+            if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
                 yield words, f"{value:.3g}" if name == "quadrature_error" else f"{value:.8g}" if name == "risk" else f"{value:.6g}"
 
     @property
@@ -306,9 +309,3 @@ class Prediction:
             f"<tr><td style='text-align:left'>{html.escape(w)}</td><td>{html.escape(v)}</td></tr>" for w, v in self.rows()
         )
         return f"<table><caption>{html.escape(self.title)}</caption>{body}</table>"
-
-
-def refuse_several(parameter: str, prediction: Prediction) -> None:
-    """For what needs a single point."""
-    if prediction.shape != ():
-        raise InvalidParameter(parameter, "a single point", f"an array of shape {prediction.shape}")

@@ -112,7 +112,7 @@ def inner_rule(function: Activation, bucket: int) -> InnerRule:
         coarse = shifted_moments(function.evaluate, shift, np.full_like(shift, scale), cuts, nodes)
         while nodes < most:
             fine = shifted_moments(function.evaluate, shift, np.full_like(shift, scale), cuts, 2 * nodes)
-            size = float(np.sqrt(np.max(fine.mean**2 + fine.rest)))
+            size = max(float(np.sqrt(np.max(fine.mean**2 + fine.rest))), 1e-300)
             powers = (1.0, scale, 1 / size, scale**2)
             if all(np.abs(a - b).max() * power <= 1e-11 * size for a, b, power in zip(coarse, fine, powers, strict=True)):
                 return InnerRule(nodes, cuts)
@@ -125,26 +125,28 @@ def rules_for(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers
     count = numbers.alpha.size
     kappa, omega = kappa_rule(resolution.kappa_spacing)
     values, masses = readout_nodes(model, readout, resolution, bool(np.any(numbers.rate)))
-    offset = model.constants.mean * model.readout_mean
-    found = [
-        label_rule(model.teacher, offset, float(noise), resolution.label_width, resolution.label_detail)
-        for noise in numbers.noise
-    ]  # fmt: skip
-    most = max(rule.nodes.size for rule in found)
-    labels, label_weights = np.zeros((count, most)), np.zeros((count, 3, most))
-    for row, rule in enumerate(found):
-        labels[row, : rule.nodes.size], label_weights[row, :, : rule.nodes.size] = rule.nodes, rule.weights
-    if not model.steps:
-        label_weights = without_direction(label_weights)
+    labels, label_weights = label_arrays(model, resolution, numbers.noise)
     return Rules(
         kappa, omega, np.broadcast_to(values, (count, values.size)), np.broadcast_to(masses, (count, masses.size)),
         labels, label_weights, resolution.student, resolution.teacher,
     )  # fmt: skip
 
 
-def without_direction(weights: Any) -> Any:
-    """Label weights for no step: any direction v will do, and one that knows nothing of the teacher has gamma = 0."""
-    return weights[:, :1] * np.array([1.0, 0.0, 1.0])[:, None]
+def label_arrays(model: Model, resolution: Resolution, noise: Array) -> tuple[Array, Array]:
+    """The label rules of several noises, padded with weight zero to one length.
+
+    Without a step the bulk knows nothing of labels, and a direction v that knows nothing of the teacher will do: one label with
+    gamma = 0.
+    """
+    if not model.steps:
+        return np.ones((noise.size, 1)), np.broadcast_to(np.array([[1.0], [0.0], [1.0]]), (noise.size, 3, 1))
+    offset = model.constants.mean * model.readout_mean
+    found = [label_rule(model.teacher, offset, float(s), resolution.label_width, resolution.label_detail) for s in noise]
+    most = max(rule.nodes.size for rule in found)
+    labels, label_weights = np.zeros((noise.size, most)), np.zeros((noise.size, 3, most))
+    for row, rule in enumerate(found):
+        labels[row, : rule.nodes.size], label_weights[row, :, : rule.nodes.size] = rule.nodes, rule.weights
+    return labels, label_weights
 
 
 def readout_nodes(model: Model, readout: ReadoutLaw, resolution: Resolution, differ: bool) -> tuple[Array, Array]:

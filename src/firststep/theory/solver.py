@@ -73,7 +73,7 @@ def solve(model: Model, readout: ReadoutLaw, numbers: Numbers, aim: float = AIM)
         waiting = []
         for resolution, members in groups.items():
             for some in _chunks(members, resolution):
-                for place, point in zip(some, _solve_group(model, readout, resolution, _pick(numbers, some)), strict=True):
+                for place, point in zip(some, _attempt(model, readout, resolution, _pick(numbers, some)), strict=True):
                     points[place] = point
                     too_coarse = point.converged and point.quadrature_error > aim * abs(point.risk) + 1e-15
                     if too_coarse and level + 1 < _LEVELS and resolution.kappa_spacing > 0.01:
@@ -91,6 +91,23 @@ def _chunks(members: list[int], resolution: Resolution) -> list[list[int]]:
 
 def _pick(numbers: Numbers, places: list[int]) -> Numbers:
     return Numbers(*[None if each is None else each[places] for each in numbers])
+
+
+def _attempt(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers: Numbers) -> list[Point]:
+    """A group together; if its linear algebra breaks down, each problem alone, and the one at fault without a number."""
+    try:
+        return _solve_group(model, readout, resolution, numbers)
+    except np.linalg.LinAlgError:
+        count = numbers.alpha.size
+        if count > 1:
+            return [point for i in range(count) for point in _attempt(model, readout, resolution, _pick(numbers, [i]))]
+    nothing = np.full(1, np.nan)
+    return [
+        Point(
+            np.nan, np.nan, np.nan, np.inf, 0, nothing, nothing, nothing, nothing, nothing, nothing, (nothing,) * 3,
+            np.nan, np.nan, resolution,
+        )
+    ]  # fmt: skip
 
 
 def _same(x: Any) -> Any:

@@ -44,9 +44,10 @@ def step_law(constants: SlopeConstants, nodes: Any, weights: Any, alpha0: Any, r
     raw = [xp.sum(weights[:, 0] * powers[j], -1) for j in range(2, 7)]
     gram = xp.stack([xp.stack([raw[i + j] for j in range(3)], -1) for i in range(3)], -2)  # E yhat^(i+j), i, j = 1, 2, 3
     products = gram / alpha0[:, None, None] + linear[:, :, None] * linear[:, None, :]
-    norm = xp.sqrt(products[:, 0, 0])
+    silent = products[:, 0, 0] <= 0  # labels that are all zero: any direction will do
+    norm = xp.sqrt(xp.where(silent, 1.0, products[:, 0, 0]))
     gamma = linear[:, 0] / norm
-    rho = xp.sqrt(gram[:, 0, 0] / alpha0) / norm  # without the cancellation of 1 - gamma^2
+    rho = xp.sqrt(xp.where(silent, 1.0, gram[:, 0, 0] / alpha0)) / norm  # without the cancellation of 1 - gamma^2
 
     q0 = alpha0[:, None]
     a = rate[:, None] * values
