@@ -48,7 +48,7 @@ def test_agrees_with_an_independent_transcription(entry: dict[str, Any]) -> None
     small = problem.dimension == np.inf and problem.step_exponent == 0
     found = solve(problem, entry["bulk"], common_mode=small and problem.readout.mean != 0)
     assert found.risk == pytest.approx(entry["risk"], rel=2e-9 + 2 * entry["accuracy"])
-    assert found.training_error == pytest.approx(entry["training_error"], rel=1e-7, abs=1e-11)
+    assert found.training_error == pytest.approx(entry["training_error"], rel=1e-6, abs=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_doubling_every_rule_changes_nothing(student: str, teacher: str, limit: 
     doubled = solver._solve_group(model, problem.readout, resolution, numbers)[0]
     gap = abs(found.risk - doubled.risk)
     assert gap <= limit * found.risk
-    assert gap <= found.quadrature_error + 2e-11 * found.risk
+    assert gap <= found.quadrature_error
 
 
 RIDGES = np.array([1e-8, 1e-4, 1.0, 1e4])

@@ -23,7 +23,7 @@ def prepared(problem: Problem):  # type: ignore[no-untyped-def]
     values, _ = verb.broadcast(problem, {})
     model, numbers = verb.model_of(problem, "exact", True), verb.numbers_of(problem, values, True)
     rules = rules_for(model, problem.readout, choose(model, problem.readout, numbers)[0], numbers)
-    setup = assemble(model, rules, numbers, conditional(model, rules, numbers, np, scipy.special), None, np, lambda x: x)
+    setup = assemble(model, rules, numbers, conditional(model, rules, numbers, np, scipy.special), None, np, lambda x: x, 3e-5)
     state = start(setup.bulk, numbers.ridge, rules.omega, setup.variance, np)
     before = np.broadcast_to(rules.omega, (1, rules.omega.size))
     return setup, solve_numpy(setup.bulk, setup.mean, state, before, numbers.ridge, rules.omega, numbers.alpha), numbers, rules
@@ -155,7 +155,7 @@ def test_response_of_the_resolvent_by_differences(student: str, readout: str) ->
     assert (up[2] - down[2]) / (2 * h) == pytest.approx(trace, rel=1e-4, abs=1e-6 * np.abs(trace).max())
     mapping = overlap_map(bulk, np)
     curvature = np.swapaxes(mapping, 1, 2) @ found.slope_by_overlap @ mapping
-    limit = 1e-4 if readout == "gaussian" else 1e-9  # a Gaussian readout is cut at rank 3e-5
+    limit = 1e-4 if readout == "gaussian" else 1e-9  # a Gaussian readout is cut at 3e-5
     asymmetry = float(np.abs(curvature - np.swapaxes(curvature, 1, 2)).max())
     assert asymmetry < limit * float(np.abs(curvature).max())
 

@@ -141,11 +141,12 @@ def _plan(problem: Problem, bulk: str, steps: bool, sample: Mapping[str, Any]) -
         min(each.label_width for each in chosen), max(each.label_detail for each in chosen),
         max((each.student for each in chosen), key=lambda rule: rule.nodes * (1 + len(rule.cuts))),
         max((each.teacher for each in chosen), key=lambda rule: rule.nodes * (1 + len(rule.cuts))),
+        chosen[0].rank_cut,
     )  # fmt: skip
     rules = rules_for(model, problem.readout, resolution, numbers)
     with np.errstate(all="ignore"):
         given = conditional(model, rules, numbers, np, scipy.special)
-        found = assemble(model, rules, numbers, given, None, np, lambda x: x)
+        found = assemble(model, rules, numbers, given, None, np, lambda x: x, resolution.rank_cut)
     differ = bool(np.any(numbers.rate))
     return Plan(
         model, problem.readout, resolution, problem.step_exponent, float(problem.dimension), found.bulk.basis.shape[1],
@@ -171,7 +172,7 @@ def _solve(plan: Plan, values: dict[str, Any], labels: Any, label_weights: Any) 
     numbers = _numbers(plan, values)
     rules = _rules(plan, numbers, labels, label_weights)
     given = conditional(plan.model, rules, numbers, jnp, jax.scipy.special)
-    setup = assemble(plan.model, rules, numbers, given, plan.rank, jnp, lax.stop_gradient)
+    setup = assemble(plan.model, rules, numbers, given, plan.rank, jnp, lax.stop_gradient, plan.resolution.rank_cut)
     bulk, mean, omega = setup.bulk, setup.mean, rules.omega
     mapping = overlap_map(bulk, jnp)
     frozen = jax.tree.map(lax.stop_gradient, (bulk, mean, mapping, numbers, setup.variance))

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 SPACING = 0.32  # of kappa where nothing is narrow
 READOUT_SPACING = 0.17
+RANK_CUT = 4e-5
 _MOST_NODES = 10_000
 
 
@@ -33,6 +34,7 @@ class Resolution(NamedTuple):
     label_detail: int
     student: InnerRule
     teacher: InnerRule
+    rank_cut: float  # of the basis of mu1; the risk feels its square
 
     def finer(self) -> Resolution:
         """Half the spacings, more label nodes."""
@@ -41,6 +43,7 @@ class Resolution(NamedTuple):
             readout_spacing=self.readout_spacing / 2,
             label_width=self.label_width / 2,
             label_detail=min(self.label_detail + 1, 4),
+            rank_cut=self.rank_cut / 10,
         )
 
 
@@ -88,7 +91,7 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
     return [
         Resolution(
             float(h), float(s), READOUT_SPACING, float(w), 1 if model.isotropic else 2,
-            inner_rule(student, _bucket(b)), inner_rule(teacher, _bucket(r)),
+            inner_rule(student, _bucket(b)), inner_rule(teacher, _bucket(r)), RANK_CUT,
         )
         for h, s, w, b, r in zip(kappa, scale, width, broadest, rho, strict=True)
     ]  # fmt: skip

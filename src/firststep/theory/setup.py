@@ -14,8 +14,6 @@ from firststep.theory.constants import SlopeConstants
 from firststep.theory.outcome import Mean
 from firststep.theory.step import StepLaw, step_law
 
-RANK_TOLERANCE = 1e-4  # relative singular values left out; the risk feels their square
-
 
 class Numbers(NamedTuple):
     """The numeric fields of a batch of problems, each (.)."""
@@ -139,7 +137,7 @@ def assemble(
     rank: int | None,
     xp: Any,
     stop: Any,
-    cut: float = RANK_TOLERANCE,
+    cut: float,
 ) -> Setup:
     """The arrays of the equations. ``rank`` fixes the size of the basis B where shapes must be known; ``cut`` is its accuracy."""
     law, moments = given.law, given.student

@@ -74,6 +74,9 @@ def solve(model: Model, readout: ReadoutLaw, numbers: Numbers, aim: float = AIM)
         for resolution, members in groups.items():
             for some in _chunks(members, resolution):
                 for place, point in zip(some, _attempt(model, readout, resolution, _pick(numbers, some)), strict=True):
+                    before = points[place]
+                    if before is not None and not point.converged:
+                        continue  # finer nodes were too ill-conditioned: the coarser answer stands, with its error
                     points[place] = point
                     too_coarse = point.converged and point.quadrature_error > aim * abs(point.risk) + 1e-15
                     if too_coarse and level + 1 < _LEVELS and resolution.kappa_spacing > 0.01:
@@ -118,13 +121,13 @@ def _solve_group(model: Model, readout: ReadoutLaw, resolution: Resolution, numb
     rules = rules_for(model, readout, resolution, numbers)
     with np.errstate(all="ignore"):
         given = shared_conditional(model, rules, numbers, scipy.special)
-        fine = assemble(model, rules, numbers, given, None, np, _same)
+        fine = assemble(model, rules, numbers, given, None, np, _same, resolution.rank_cut)
     detail = resolution._replace(label_detail=max(resolution.label_detail - 1, 0))
     less_detailed = rules_for(model, readout, detail, numbers)
     if rules.values.shape[-1] > 8:  # a Gaussian readout: the coarse nodes have a basis of their own
         few, some = thinned(less_detailed, given)
         with np.errstate(all="ignore"):
-            coarse = assemble(model, few, numbers, some, None, np, _same, cut=1e-3)
+            coarse = assemble(model, few, numbers, some, None, np, _same, 10 * resolution.rank_cut)
         omega = few.omega
     else:
         coarse, omega = restrict(fine, less_detailed)
@@ -185,7 +188,7 @@ def _points(
     rough_risk = rough_outcome.risk_with_noise - numbers.noise**2
     size = np.maximum(np.abs(risk), 1e-300)
     gap = np.minimum(np.nan_to_num(np.abs(risk - rough_risk) / size, nan=1.0), 1.0)
-    floor = 1e-10 if rules.values.shape[-1] > 8 else 1e-12  # the rank cut, and rounding
+    floor = 5e-9 if rules.values.shape[-1] > 8 else 1e-9 if rules.student.cuts or rules.teacher.cuts else 1e-10
     error = size * np.maximum(gap**1.7, floor)
     bad = ~(solution.residual < ACCEPTED)
     target = given.target
