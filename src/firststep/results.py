@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,17 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def versions(*more: str) -> dict[str, str]:
+    """Python, the platform and the packages a result was made with."""
+    found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    for package in ("firststep", "numpy", "scipy", *more):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found
 
 
 def with_error(value: float, error: float) -> str:

@@ -1,8 +1,8 @@
-"""The equations of the theory pages, transcribed one by one and solved by plain damped iteration: an oracle, not a tool.
+"""The equations of the theory, transcribed one by one and solved by plain damped iteration: an oracle, not a tool.
 
-``exact``      theory-exact.md section 2, eqs. 1-26 with 7, 8 and 9a-9i, for ``bulk="exact"`` and ``bulk="isotropic"``;
-``isotropic``  theory.md section 4 in its own P x P form (spiked random features: what model ``spiked`` simulates);
-``odd_single`` theory-exact.md section 7 with the transforms of theory.md section 5 (odd student, one |readout value|).
+``exact``      the exact theory in its first form, equations 1-26 with 9a-9i, for ``bulk="exact"`` and ``bulk="isotropic"``;
+``isotropic``  the isotropic bulk in its own P x P form (spiked random features: what model ``spiked`` simulates);
+``odd_single`` the special case with its scalar transforms (odd student, one |readout value|).
 
 Nothing of ``firststep.theory`` is used. The letters are those of the pages; numbers in comments are their equation numbers.
 Every derivative with respect to S is a complex step through a map that is analytic in all its arguments (no conjugation, no
@@ -169,7 +169,7 @@ class Setup:
 def gaussian_readout(count: int, sinh_scale: float | None) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Hermite, or the trapezoid in x for at = sinh_scale * sinh(x).
 
-    Functions of c(at) are singular near at = i O(1/etat) (theory-exact.md 6.4), where Gauss-Hermite converges like
+    Functions of c(at) are singular near at = i O(1/etat), where Gauss-Hermite converges like
     exp(-O(sqrt P)); the map puts the nodes where they are needed.
     """
     if sinh_scale is None:
@@ -392,7 +392,7 @@ def iterate(
     raise Failed(f"residual {residual:.1e} after {limit} iterations (best {best:.1e})")
 
 
-# (a) theory-exact.md section 2 ----------------------------------------------------------------------------------------------------
+# (a) the exact theory ------------------------------------------------------------
 
 
 class Pencil:
@@ -551,7 +551,7 @@ def exact(
     tolerance: float = 1e-13,
     limit: int = 20000,
 ) -> dict[str, Any]:
-    """theory-exact.md section 2. ``linear_norm=False`` leaves 9a-9i out."""
+    """The exact theory. ``linear_norm=False`` leaves 9a-9i out."""
     s = setup(problem, kappa_nodes, readout_nodes, sinh_scale)
     pencil = Pencil(s, bulk, label_nodes, rank_tolerance, linear_norm)
     r, P, K = pencil.r, pencil.P, kappa_nodes
@@ -600,7 +600,7 @@ def exact(
     )
 
 
-# (b) theory.md section 4 ----------------------------------------------------------------------------------------------------------
+# (b) the isotropic bulk ------------------------------------------------------------
 
 
 def isotropic(
@@ -675,7 +675,7 @@ def isotropic(
     return dict(**errors(s, S, m, t, dJ, T, H), E=E, residual=residual, iterations=count)
 
 
-# (c) theory-exact.md section 7 ----------------------------------------------------------------------------------------------------
+# (c) odd students ------------------------------------------------------------
 
 
 def odd_single(problem: Problem, kappa_nodes: int = 60, mean_tolerance: float = 1e-9, tolerance: float = 1e-13, limit: int = 20000):
@@ -725,7 +725,7 @@ def odd_single(problem: Problem, kappa_nodes: int = 60, mean_tolerance: float = 
         return (s.labels.w * values).sum(-1)
 
     def inner(S: np.ndarray, E: np.ndarray, m: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """E and m(z0), theory.md section 5."""
+        """E and m(z0)."""
         K0, a, z0 = point(S, E)
         T = (1 - m / (a * chi)) / K0
         new_m = 1 / (mean(y**2 / (1 + y**2 * m[..., None] / alpha0)) - z0)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ import numpy as np
 from firststep.activations import Activation, JaxActivation, activation
 from firststep.errors import InvalidParameter, NotEnoughMemory, WorkerFailed
 from firststep.problem import MAX_SIZE, Problem, choice, whole
-from firststep.results import Baselines, Interrupted, Simulation
+from firststep.results import Baselines, Interrupted, Simulation, versions
 from firststep.simulation.backends import BACKENDS, Backend, block_rows, make_backend
 from firststep.simulation.baselines import baseline_kernel
 from firststep.simulation.design import (
@@ -156,7 +154,7 @@ def simulate(
             measurements=measurements,
             kappa=KAPPA_CENTERS,
             seconds=time.perf_counter() - started,
-            versions=_versions(engine),
+            versions=versions(*(("jax", "jaxlib") if engine.name == "jax" else ())),
             interrupted=interrupted,
             replicate_numbers=tuple(sorted(finished)),
         )
@@ -299,14 +297,3 @@ def _stack(problem: Problem, found: list[Measured]) -> dict[str, Any]:
         for name in PER_RIDGE:
             stacked[name] = stacked[name][:, 0]
     return stacked
-
-
-def _versions(backend: Backend) -> dict[str, str]:
-    packages = ["firststep", "numpy", "scipy"] + (["jax", "jaxlib"] if backend.name == "jax" else [])
-    found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed as a package"
-    return found

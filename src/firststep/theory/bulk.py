@@ -196,6 +196,19 @@ def thin_svd(matrix: Any, xp: Any) -> tuple[Any, Any, Any]:
     return (small, size, unit) if rows <= columns else (xp.swapaxes(unit, -1, -2), size, xp.swapaxes(small, -1, -2))
 
 
+def apply(matrix: Any, vector: Any) -> Any:
+    """Matrices (., m, n) times vectors (., n)."""
+    return (matrix @ vector[..., None])[..., 0]
+
+
+def framed(pencil: Pencil, z: Any, xp: Any) -> Any:
+    """Phi = Z F^T + diag(0, 1), or Z with one block."""
+    if pencil.frame is None:
+        return z
+    n = z.shape[-1]
+    return z @ xp.swapaxes(pencil.frame, 1, 2) + np.diag(np.arange(n) >= n // 2)
+
+
 def average(weights: Any, matrices: Any) -> Any:
     """sum_l w_l X_l for weights (., J) and matrices (., J, n, n)."""
     batch, count, n, m = matrices.shape
@@ -253,12 +266,11 @@ def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Respo
     energy_gap = diagonal + trace - energy
     by_value = xp.swapaxes(shifted, 1, 3)  # (., P, n, J)
     through = (by_value * quadratic[:, None, None, :]) @ xp.swapaxes(by_value, 2, 3)  # sum_l w y^2 (Delta_l b_p)(Delta_l b_p)^T
-    phi_matrix = image
+    phi_matrix = framed(pencil, image, xp)
     by_z = through
     moved_g = None
     if pencil.moments is not None:
         back = xp.swapaxes(pencil.frame, 1, 2)
-        phi_matrix = image @ back + np.diag(np.arange(n) >= r)
         by_z = back[:, None] @ through @ pencil.frame[:, None]
         s, low = a @ z @ back, pencil.lower
         half = (s + low / 2)[:, :, :, None] * low[:, :, None, :]
@@ -271,14 +283,14 @@ def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Respo
     end = image[:, None] @ a[..., None]
     kernel_part = phi_matrix[:, None] @ through @ xp.swapaxes(phi_matrix, 1, 2)[:, None]
     moved = -(end @ xp.swapaxes(end, 2, 3)) - chi[:, :, None, None] * kernel_part  # dZ/dTheta_p, direct
-    framed = lift
+    turned = lift
     if moved_g is not None:
         one = lift @ xp.swapaxes(s + low / 2, 1, 2)[:, None] * (weights[:, :, None, None] / alpha0[:, None])
         two = lift @ xp.swapaxes(low, 1, 2)[:, None]  # (., J, n, P)
         product = xp.swapaxes(one, 1, 3) @ xp.transpose(two, (0, 3, 1, 2))
         moved = moved - product - xp.swapaxes(product, 2, 3)
-        framed = lift @ pencil.frame[:, None]
-    flat = framed.reshape(*lift.shape[:2], n * n)
+        turned = lift @ pencil.frame[:, None]
+    flat = turned.reshape(*lift.shape[:2], n * n)
     table = xp.swapaxes(flat * (weights / bulk.alpha0[:, None])[:, :, None], 1, 2) @ flat
     table = table.reshape(-1, n, n, n, n)  # [a, c, b, d]
     # on upper triangles, and already with the sign of 1 - table: off-diagonal dg_cd counts for dg_dc too

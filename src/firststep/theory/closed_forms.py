@@ -21,11 +21,12 @@ from firststep.activations import Activation, activation
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.numerics.quadrature import legendre, shifted_moments
 from firststep.problem import Problem, number
+from firststep.theory.constants import NO_MEAN
 
 Array = NDArray[np.float64]
 
-# Below this part of the root mean square a Hermite coefficient of degree 0 or 1 counts as zero.
-_NO_MEAN, _ROUNDING = 1e-8, 1e-13  # a mean may be what a constant subtracted by hand has left
+# Below this part of the root mean square a linear coefficient counts as zero.
+_ROUNDING = 1e-13
 
 
 # The small step -----------------------------------------------------------------------------------------------------------------
@@ -112,8 +113,8 @@ def small_step_limit_beta(problem: Problem) -> float:
 
 def _constants(problem: Problem) -> _Constants:
     student, teacher, mean = problem.student.moments, problem.teacher.moments, problem.readout.mean
-    has_mean = abs(student.mean) > _NO_MEAN * math.sqrt(student.second_moment)
-    if not has_mean and abs(teacher.mean) > _NO_MEAN * math.sqrt(teacher.second_moment):
+    has_mean = abs(student.mean) > NO_MEAN * math.sqrt(student.second_moment)
+    if not has_mean and abs(teacher.mean) > NO_MEAN * math.sqrt(teacher.second_moment):
         hint = f"take {teacher.mean:.12g} off the teacher, or add a constant to the student"
         raise InvalidParameter("teacher", "of Gaussian mean zero where the student's is zero", f"mean {teacher.mean:.6g}", hint)
     return _Constants(

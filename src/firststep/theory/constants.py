@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,16 @@ class SlopeConstants:
     def has_linear_fluctuation(self) -> bool:
         """Whether a neuron's norm has a part linear in its weights: not so if s(z) - c1 z is even."""
         return any(v != 0 for v in (self.third, self.r1, self.cube))
+
+    def growth(self, first: Any, second: Any, alpha0: Any) -> Any:
+        """The coefficient of (etat at)^2 in c: c2^2 (mh1^2 + mh2/alpha0) + tau' mh2/alpha0."""
+        return self.linear**2 * (first**2 + second / alpha0) + self.rest * second / alpha0
+
+
+def residual_moments(teacher: Activation, offset: float, noise: Any) -> tuple[float, Any]:
+    """mh1 = E yhat and mh2 = E yhat^2 of the residual label yhat = s*(G) + noise eps - offset."""
+    moments = teacher.moments
+    return moments.mean - offset, moments.second_moment - 2 * offset * moments.mean + offset**2 + noise**2
 
 
 @lru_cache(maxsize=256)

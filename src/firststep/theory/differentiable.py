@@ -27,9 +27,20 @@ from firststep.readouts import ReadoutLaw
 from firststep.theory.bulk import Bulk, State, overlap_map, pencil_of, relative_gap, resolvent_map, respond
 from firststep.theory.labels import label_rule
 from firststep.theory.outcome import outcome
-from firststep.theory.predict import NUMERIC, check_regime, model_of, numbers_of
+from firststep.theory.predict import NUMERIC, check_regime, given_fields, model_of, numbers_of, refuse_outside
 from firststep.theory.resolution import Resolution, choose, label_arrays, readout_nodes, rules_for
-from firststep.theory.ridge_equations import ACCEPTED, MOST_ITERATIONS, TOLERANCE, newton_step, start
+from firststep.theory.ridge_equations import (
+    ACCEPTED,
+    MOST_ITERATIONS,
+    NEAR,
+    SETTLED,
+    TOLERANCE,
+    column,
+    finished,
+    newton_step,
+    start,
+    weights_of,
+)
 from firststep.theory.setup import Model, Numbers, Rules, assemble, conditional, kappa_rule
 
 # Function values (problems x kappa x readout x student nodes) of one call on arrays whose values are known.
@@ -64,7 +75,7 @@ class Plan(NamedTuple):
 def trace(problem: Problem, bulk: str, fields: Mapping[str, Any]) -> Differentiable:
     """Risk and training error as JAX arrays."""
     with jax.enable_x64(True):
-        values = _all_fields(problem, fields)
+        values = {name: jnp.asarray(v, float) if isinstance(v, tuple) else v for name, v in given_fields(problem, fields).items()}
         known = {name: _known(value) for name, value in values.items()}
         steps = _steps(problem, known)
         sample = _sample(problem, known)
@@ -89,13 +100,6 @@ def trace(problem: Problem, bulk: str, fields: Mapping[str, Any]) -> Differentia
         ]  # fmt: skip
         risk, training, residual = (jnp.concatenate(each).reshape(shape) for each in zip(*parts, strict=True))
     return Differentiable(problem, bulk, risk, training, residual, plan.resolution)
-
-
-def _all_fields(problem: Problem, fields: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: fields.get(name, problem.ridge if name == "ridge" else getattr(problem, name)) for name in NUMERIC}
-    if "alpha0" not in fields and "alpha0" not in problem.model_fields_set and "alpha" in fields:
-        values["alpha0"] = fields["alpha"]
-    return {name: jnp.asarray(value, float) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def _known(value: Any) -> Any:
@@ -125,10 +129,7 @@ def _sample(problem: Problem, known: Mapping[str, Any], most: int = 64) -> dict[
     if grid.shape[1] > most:
         grid = grid[:, np.unique(np.linspace(0, grid.shape[1] - 1, most).round().astype(int))]
     for name, row in zip(flat, grid, strict=True):
-        low, strict = NUMERIC[name]
-        bad = row[~(np.isfinite(row) & ((row > low) if strict else (row >= low)))]
-        if bad.size:
-            raise InvalidParameter(name, f"finite and {'>' if strict else '>='} {low:g}", float(bad[0]))
+        refuse_outside(name, row)
     return dict(zip(flat, grid, strict=True))
 
 
@@ -187,8 +188,7 @@ def _solve(plan: Plan, values: dict[str, Any], labels: Any, label_weights: Any) 
     (state, weights), _ = lax.scan(polish, start_at, None, length=1 if mean.dimension is None else 5)
     found = respond(bulk, state, jnp)
     if mean.dimension is None:  # S as a function of the polished state
-        slope = found.slope
-        weights = omega / (1 + (jnp.swapaxes(mapping, 1, 2) @ slope[..., None])[..., 0] / numbers.alpha[:, None])
+        weights = weights_of(mapping, found.slope, omega, numbers.alpha, 0.0, jnp)
     final = outcome(bulk, mean, state, found, mapping, weights, omega, numbers.alpha, jnp, lax.stop_gradient)
     solved = residual < ACCEPTED
     risk = final.risk_with_noise - numbers.noise**2
@@ -244,12 +244,12 @@ def _settle(bulk: Bulk, state: State) -> State:
 
     def far(carry: tuple[Any, Any, Any]) -> Any:
         _, gap, count = carry
-        return jnp.any(~(gap < 0.02)) & (count < 60)
+        return jnp.any(~(gap < SETTLED)) & (count < 60)
 
     def move(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         z, gap, count = carry
         moved = z + share * (resolvent_map(bulk, pencil, z, jnp)[0] - z)
-        z = jnp.where((gap < 0.02)[:, None, None], z, moved)
+        z = jnp.where((gap < SETTLED)[:, None, None], z, moved)
         return z, relative_gap(resolvent_map(bulk, pencil, z, jnp)[0], z, jnp), count + 1
 
     first = relative_gap(resolvent_map(bulk, pencil, state.resolvent, jnp)[0], state.resolvent, jnp)
@@ -265,19 +265,18 @@ def _iterate(bulk: Bulk, mean: Any, mapping: Any, numbers: Numbers, variance: An
 
     def going(carry: Any) -> Any:
         _, _, _, _, best, stalled, count = carry
-        done = (best < TOLERANCE) | ((best < ACCEPTED) & (stalled >= 3)) | (stalled >= 30)
-        return jnp.any(~done) & (count < MOST_ITERATIONS)
+        return jnp.any(~finished(best, stalled, TOLERANCE)) & (count < MOST_ITERATIONS)
 
     def body(carry: Any) -> Any:
         state, before, kept, kept_weights, best, stalled, count = carry
-        state = lax.cond(jnp.all(best < 1e-2), lambda s: s, lambda s: _settle(bulk, s), state)
+        state = lax.cond(jnp.all(best < NEAR), lambda s: s, lambda s: _settle(bulk, s), state)
         step = newton_step(bulk, mean, mapping, state, before, numbers.ridge, omega, numbers.alpha, jnp, lax.stop_gradient)
         residual = jnp.where(jnp.isfinite(step.residual), step.residual, jnp.inf)
         better = residual < best
         weights = step.weights if mean.dimension is None else before
 
         def pick(new: Any, old: Any) -> Any:
-            return jnp.where(better.reshape(-1, *([1] * (new.ndim - 1))), new, old)
+            return jnp.where(column(better, new.ndim), new, old)
 
         kept = State(*[pick(new, old) for new, old in zip(state, kept, strict=True)])
         stalled = jnp.where(residual < 0.5 * best, 0, stalled + 1)

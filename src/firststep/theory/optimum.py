@@ -27,7 +27,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "alpha0": (0.05, 100.0),
     "beta": (0.05, 100.0),
 }
-LIMITS = {"ridge": ("0", "infinity"), "step": ("0", "infinity"), "alpha0": ("0", "infinity"), "beta": ("0", "infinity")}
+LIMITS = ("0", "infinity")
 _FINEST = 0.01  # of log10: the last stencil, from which the curvature is read
 
 
@@ -91,7 +91,7 @@ def optimal(
     the range is said to be one (``boundary``): ridge -> 0, step -> infinity and so on.
     """
     begin = time.perf_counter()
-    names = tuple(part for part in over.replace(",", " ").split()) if isinstance(over, str) else tuple(over)
+    names = tuple(over.replace(",", " ").split()) if isinstance(over, str) else tuple(over)
     bounds = _bounds(problem, names, ranges or {})
     if len(problem.ridges) > 1:
         if "ridge" not in names:
@@ -114,7 +114,7 @@ def optimal(
         size = np.maximum(size / 2.5, _FINEST)
     at_end = {}
     for i, name in enumerate(names):
-        ends = LIMITS[name] if name not in (ranges or {}) else tuple(f"{end:.4g}" for end in bounds[name])
+        ends = LIMITS if name not in (ranges or {}) else tuple(f"{end:.4g}" for end in bounds[name])
         if best[i] <= low[i] + 1e-9:
             at_end[name] = ends[0]
         elif best[i] >= high[i] - 1e-9:

@@ -54,7 +54,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from firststep.theory.bulk import Bulk, Pencil, Response, State, average, invert, thin_svd, trace_of, triangle
+from firststep.theory.bulk import Bulk, Response, State, apply, average, framed, invert, thin_svd, trace_of, triangle
 
 
 class Mean(NamedTuple):
@@ -98,14 +98,6 @@ class Outcome(NamedTuple):
     training_error: Any
 
 
-def _framed(pencil: Pencil, z: Any, xp: Any) -> Any:
-    """Phi = Z F^T + diag(0, 1)."""
-    if pencil.frame is None:
-        return z
-    n = z.shape[-1]
-    return z @ xp.swapaxes(pencil.frame, 1, 2) + np.diag(np.arange(n) >= n // 2)
-
-
 def forms(bulk: Bulk, mean: Mean, state: State, found: Response, xp: Any) -> Forms:
     """The matrices of the module's docstring at a state."""
     r = bulk.basis.shape[1]
@@ -114,7 +106,7 @@ def forms(bulk: Bulk, mean: Mean, state: State, found: Response, xp: Any) -> For
     alpha0 = bulk.alpha0[:, None, None]
     pencil, z = found.pencil, state.resolvent
     teacher = invert(pencil, average(w[:, 2], found.source), xp)
-    phi, phi_teacher = _framed(pencil, z, xp), _framed(pencil, teacher, xp)
+    phi, phi_teacher = framed(pencil, z, xp), framed(pencil, teacher, xp)
     trace_teacher = trace_of(pencil, teacher, xp)
 
     def flip(x: Any) -> Any:
@@ -240,8 +232,8 @@ def outcome(
     h0, h1, h2 = mean.target
     rows = _row_vectors(bulk, mean, xp)
     f = s_weights * h1
-    bz = _apply(bulk.basis, f, xp)
-    offset = _apply(xp.swapaxes(rows, 1, 2), _apply(shapes.cross, bz, xp), xp)
+    bz = apply(bulk.basis, f)
+    offset = apply(xp.swapaxes(rows, 1, 2), apply(shapes.cross, bz))
     size, all_nodes = h0.shape[-1], fit.root.shape[-1]
     wanted = xp.pad(h0, ((0, 0), (0, all_nodes - size)))
     right = xp.pad(fit.root * (wanted - offset), ((0, 0), (0, fit.system.shape[-1] - all_nodes)))
@@ -250,12 +242,10 @@ def outcome(
     m = fitted[:, :size]
     shared = xp.sum(fitted[:, size:].reshape(m.shape[0], -1, size) ** 2, 1)  # what the common mode adds to the error
     g = fit.root * nu
-    sources = _apply(rows, g, xp)  # (b_v, t)
-    t = _apply(
-        xp.swapaxes(bulk.basis, 1, 2), _apply(xp.swapaxes(shapes.cross, 1, 2), sources, xp) + _apply(shapes.linear, bz, xp), xp
-    )
+    sources = apply(rows, g)  # (b_v, t)
+    t = apply(xp.swapaxes(bulk.basis, 1, 2), apply(xp.swapaxes(shapes.cross, 1, 2), sources) + apply(shapes.linear, bz))
     gradient = frozen_gradient(bulk, mean, state, found, shapes, g, bz, sources[:, :r], sources[:, r:], xp)
-    by_weight = _apply(xp.swapaxes(mapping, 1, 2), gradient, xp)
+    by_weight = apply(xp.swapaxes(mapping, 1, 2), gradient)
     deterministic = h2 - 2 * m * h0 + m**2 + shared - 2 * t * h1 - by_weight
     scaled = s_weights / omega
     curvature = -xp.swapaxes(mapping, 1, 2) @ found.slope_by_overlap @ mapping
@@ -264,10 +254,6 @@ def outcome(
     top = curvature * (omega * scaled**2 / alpha[:, None])[:, None, :]
     error = xp.linalg.solve(np.eye(size) - top, deterministic[..., None])[..., 0]
     return Outcome(m, t, error, xp.sum(omega * error, -1), xp.sum(omega * scaled**2 * error, -1))
-
-
-def _apply(matrix: Any, vector: Any, xp: Any) -> Any:
-    return (matrix @ vector[..., None])[..., 0]
 
 
 def frozen_gradient(
@@ -287,11 +273,11 @@ def frozen_gradient(
     alpha0 = bulk.alpha0
     pencil, z = found.pencil, state.resolvent
     norm, gamma, rho = (v[:, None] for v in (mean.gradient_norm, mean.alignment, mean.rest))
-    force = _apply(found.inverse, bz, xp) / rho  # w
-    pull = bv - _apply(shapes.gvt, force, xp)
+    force = apply(found.inverse, bz) / rho  # w
+    pull = bv - apply(shapes.gvt, force)
     if shapes.along_v is not None:
-        pull = pull + _apply(shapes.along_v, t, xp)
-    xi = _apply(shapes.solver, pull, xp)
+        pull = pull + apply(shapes.along_v, t)
+    xi = apply(shapes.solver, pull)
     widen = ((0, 0), (0, n - r))
     heads = [xp.pad(xi / norm, widen)]
     if shapes.sources is not None:
@@ -302,9 +288,9 @@ def frozen_gradient(
     kicked = (found.source @ psi[..., None])[..., 0]  # Q_l psi_l
     zeta = xp.pad(force, widen) + xp.einsum("bl,bln->bn", w[:, 1], nodes)
     eta = xp.einsum("bl,bln->bn", w[:, 1], kicked)
-    a = zeta - (eta if pencil.frame is None else _apply(xp.swapaxes(pencil.frame, 1, 2), eta, xp)) / alpha0[:, None]
-    p = _apply(shapes.teacher, a, xp)
-    big = _apply(xp.swapaxes(shapes.phi_teacher, 1, 2), a, xp)  # P
+    a = zeta - (eta if pencil.frame is None else apply(xp.swapaxes(pencil.frame, 1, 2), eta)) / alpha0[:, None]
+    p = apply(shapes.teacher, a)
+    big = apply(xp.swapaxes(shapes.phi_teacher, 1, 2), a)  # P
     kick = (found.source @ big[:, None, :, None])[..., 0]  # Q_l P
     share = kicked / alpha0[:, None, None]
     c = w[:, 1, :, None] * kick + w[:, 0, :, None] * share
@@ -324,18 +310,18 @@ def frozen_gradient(
     seen_p = (turned @ big[:, None, :, None])[..., 0] @ xp.swapaxes(pencil.padded, 1, 2)
     seen_psi = (turned @ psi[..., None])[..., 0] @ xp.swapaxes(pencil.padded, 1, 2) / alpha0[:, None, None]
     square = w[:, 2, :, None] * seen_p**2 + 2 * w[:, 1, :, None] * seen_p * seen_psi + w[:, 0, :, None] * seen_psi**2
-    direct = _apply(pencil.ends, p, xp)
+    direct = apply(pencil.ends, p)
     if pencil.lower is not None:
-        direct = direct - _apply(pencil.lower, eta, xp) / alpha0[:, None]
+        direct = direct - apply(pencil.lower, eta) / alpha0[:, None]
         crossed = xp.sum((c @ xp.swapaxes(pencil.lower, 1, 2)) * (nodes @ z @ xp.swapaxes(pencil.ends, 1, 2)), 1)
         by_theta = direct**2 - 2 * crossed / alpha0[:, None]
     else:
         by_theta = direct**2
     by_theta = by_theta + bulk.noise * xp.einsum("bl,blp->bp", y**2, square)
     for fluctuation in mean.fluctuations:
-        by_theta = by_theta + _apply(fluctuation, g, xp) ** 2
+        by_theta = by_theta + apply(fluctuation, g) ** 2
     if mean.dimension is not None:
-        by_theta = by_theta + mean.dimension[:, None] * _apply(mean.mean, g, xp) ** 2
+        by_theta = by_theta + mean.dimension[:, None] * apply(mean.mean, g) ** 2
     if shapes.sources is not None:
         # dPi/dz_j = 2 sum_l y_l^j (w^1_l (p - D eta/alpha0) - Phi c_l/alpha0 + w^0_l Z Z_l/alpha0)
         steady = p if pencil.frame is None else p - xp.where(np.arange(n) >= r, eta, 0.0) / alpha0[:, None]
@@ -361,7 +347,7 @@ def frozen_gradient(
     phi_theta = found.theta / state.energy
     return (
         explicit
-        - _apply(xp.swapaxes(found.energy_by_overlap, 1, 2), by_theta * phi_theta, xp)
-        - _apply(xp.swapaxes(found.trace_by_overlap, 1, 2), by_trace[:, rows, columns] * times, xp)
-        - _apply(xp.swapaxes(found.resolvent_by_overlap, 1, 2), by_z[:, rows, columns] * times, xp)
+        - apply(xp.swapaxes(found.energy_by_overlap, 1, 2), by_theta * phi_theta)
+        - apply(xp.swapaxes(found.trace_by_overlap, 1, 2), by_trace[:, rows, columns] * times)
+        - apply(xp.swapaxes(found.resolvent_by_overlap, 1, 2), by_z[:, rows, columns] * times)
     )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import platform
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter, NotConverged, nearest
 from firststep.problem import Problem, choice, number
-from firststep.theory.constants import polynomial_degrees, slope_constants
+from firststep.results import versions
+from firststep.theory.constants import polynomial_degrees, residual_moments, slope_constants
 from firststep.theory.prediction import CONVERGED, NOT_RESOLVED, Prediction
 from firststep.theory.setup import Model, Numbers
 from firststep.theory.solver import Point, solve
@@ -88,12 +87,7 @@ def _is_traced(value: Any) -> bool:
 
 def broadcast(problem: Problem, fields: Mapping[str, Any]) -> tuple[dict[str, Array], tuple[int, ...]]:
     """Every numeric field as a flat array, and their common shape. alpha0 follows alpha where the problem leaves it open."""
-    raw: dict[str, Array] = {}
-    for name, (low, strict) in NUMERIC.items():
-        given = fields.get(name, problem.ridge if name == "ridge" else getattr(problem, name))
-        if name == "alpha0" and "alpha0" not in fields and "alpha0" not in problem.model_fields_set and "alpha" in fields:
-            given = fields["alpha"]
-        raw[name] = _numbers(name, given, low, strict)
+    raw = {name: _numbers(name, given) for name, given in given_fields(problem, fields).items()}
     try:
         shape = np.broadcast_shapes(*(values.shape for values in raw.values()))
     except ValueError:
@@ -102,7 +96,25 @@ def broadcast(problem: Problem, fields: Mapping[str, Any]) -> tuple[dict[str, Ar
     return {name: np.broadcast_to(values, shape).ravel() for name, values in raw.items()}, shape
 
 
-def _numbers(name: str, given: Any, low: float, strict: bool) -> Array:
+def given_fields(problem: Problem, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Every numeric field as it was given; alpha0 follows alpha where the problem leaves it open."""
+    values = {name: fields.get(name, getattr(problem, name)) for name in NUMERIC}
+    if "alpha0" not in fields and "alpha0" not in problem.model_fields_set and "alpha" in fields:
+        values["alpha0"] = fields["alpha"]
+    return values
+
+
+def refuse_outside(name: str, values: Array) -> None:
+    """Say so if a value is not finite or below what the field allows."""
+    low, strict = NUMERIC[name]
+    worst = values[~(np.isfinite(values) & ((values > low) if strict else (values >= low)))]
+    if worst.size:
+        hint = "the theory takes the limit ridge -> 0 at a ridge such as 1e-8" if name == "ridge" and worst.flat[0] == 0 else ""
+        raise InvalidParameter(name, f"finite and {'>' if strict else '>='} {low:g}", float(worst.flat[0]), hint)
+
+
+def _numbers(name: str, given: Any) -> Array:
+    low, strict = NUMERIC[name]
     if np.ndim(given) == 0:
         checked = number(name, given, low, strict=strict and name != "ridge")
         values = np.array(checked)
@@ -111,10 +123,7 @@ def _numbers(name: str, given: Any, low: float, strict: bool) -> Array:
             values = np.array(given, dtype=float)
         except (TypeError, ValueError):
             raise InvalidParameter(name, "numbers", given) from None
-    worst = values[~(np.isfinite(values) & ((values > low) if strict else (values >= low)))]
-    if worst.size:
-        hint = "the theory takes the limit ridge -> 0 at a ridge such as 1e-8" if name == "ridge" and worst.flat[0] == 0 else ""
-        raise InvalidParameter(name, f"finite and {'>' if strict else '>='} {low:g}", float(worst.flat[0]), hint)
+    refuse_outside(name, values)
     if values.size == 0:
         raise InvalidParameter(name, "at least one number", "none")
     return values
@@ -186,8 +195,7 @@ def _solve(problem: Problem, bulk: str, values: Mapping[str, Array]) -> list[Poi
 
 def moves(problem: Problem, values: Mapping[str, Array]) -> Array:
     """Whether the step changes anything: it needs samples, a size, and labels that are not all equal to the output."""
-    teacher, offset = problem.teacher.moments, problem.readout.mean * problem.student.moments.mean
-    residual = teacher.second_moment - 2 * offset * teacher.mean + offset**2 + values["noise"] ** 2
+    _, residual = residual_moments(problem.teacher, problem.readout.mean * problem.student.moments.mean, values["noise"])
     return np.asarray((values["alpha0"] > 0) & (values["step"] > 0) & (residual > 1e-25))
 
 
@@ -204,15 +212,13 @@ def random_features(problem: Problem, values: Mapping[str, Array]) -> Array:
 
 def step_constants(problem: Problem, values: Mapping[str, Array]) -> dict[str, Array]:
     """|v|, r and the mean of c over neurons; nan, 0 and 1 without a step."""
-    constants, teacher, readout = slope_constants(problem.student), problem.teacher.moments, problem.readout
+    constants, readout = slope_constants(problem.student), problem.readout
     moving = moves(problem, values)
     numbers = numbers_of(problem, values, True)
     alpha0 = np.where(moving, values["alpha0"], 1.0)
-    offset = readout.mean * constants.mean
-    first = teacher.mean - offset
-    second = teacher.second_moment - 2 * offset * teacher.mean + offset**2 + values["noise"] ** 2
-    norm = np.sqrt(teacher.linear**2 + second / alpha0)
-    square = constants.linear**2 * (first**2 + second / alpha0) + constants.rest * second / alpha0
+    first, second = residual_moments(problem.teacher, readout.mean * constants.mean, values["noise"])
+    norm = np.sqrt(problem.teacher.moments.linear**2 + second / alpha0)
+    square = constants.growth(first, second, alpha0)
     variance = 1 + 2 * numbers.rate * readout.mean * constants.linear * first + numbers.rate**2 * readout.second_moment * square
     return {
         "gradient_norm": np.where(moving, norm, np.nan),
@@ -233,9 +239,3 @@ def _failure(result: Prediction) -> str:
         f"the equations did not converge: the residual stayed at {point.residual:.1e}, and no number is returned; "
         "try a larger ridge or a smaller step"
     )
-
-
-def versions() -> dict[str, str]:
-    from firststep import __version__
-
-    return {"firststep": __version__, "numpy": np.__version__, "scipy": scipy.__version__, "python": platform.python_version()}

@@ -13,6 +13,7 @@ from firststep.activations import Activation
 from firststep.errors import NotConverged
 from firststep.numerics.quadrature import shifted_moments
 from firststep.readouts import ReadoutLaw
+from firststep.theory.constants import residual_moments
 from firststep.theory.labels import label_rule
 from firststep.theory.setup import InnerRule, Model, Numbers, Rules, kappa_rule, readout_rule
 
@@ -56,17 +57,12 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
     """
     constants, student, teacher = model.constants, model.student, model.teacher
     moments = teacher.moments
-    offset = constants.mean * model.readout_mean
-    first = moments.mean - offset
-    second = moments.second_moment - 2 * offset * moments.mean + offset**2 + numbers.noise**2
+    first, second = residual_moments(teacher, constants.mean * model.readout_mean, numbers.noise)
     norm = np.sqrt(moments.linear**2 + second / numbers.alpha0)
     gamma = np.abs(moments.linear) / norm if model.steps else np.zeros_like(norm)
     rho = np.sqrt(second / numbers.alpha0) / norm if model.steps else np.ones_like(norm)
-    largest = max(abs(v) for v in readout.values) if readout.values else 5.0
     spike = numbers.rate * abs(constants.slope) * norm
-    quadratic = numbers.rate**2 * (
-        constants.linear**2 * (first**2 + second / numbers.alpha0) + constants.rest * second / numbers.alpha0
-    )
+    quadratic = numbers.rate**2 * constants.growth(first, second, numbers.alpha0)
     linear = 2 * numbers.rate * constants.linear * first
 
     def variance(at: Any) -> Any:
@@ -80,7 +76,7 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
     spacing = np.minimum(SPACING, 0.5 * np.min(widths, axis=0))
     kappa = SPACING * 2.0 ** (np.floor(2 * np.log2(np.maximum(spacing, 0.01) / SPACING) + 1e-9) / 2)
     scale = 2.0 ** np.minimum(0, np.floor(-np.log2(np.sqrt(quadratic + spike**2) + 1e-300) + 1e-9))
-    steepness = math.sqrt(constants.rest + constants.linear**2) * (min(largest, 2.0) if not readout.values else largest)
+    steepness = math.sqrt(constants.rest + constants.linear**2) * max((abs(v) for v in readout.values), default=2.0)
     width = numbers.alpha0 / np.maximum(numbers.rate * steepness, 1e-300)
     width = 4.0 ** np.floor(np.log2(np.clip(width, 1e-8, 16.0)) / 2 + 1e-9)
     if model.isotropic:

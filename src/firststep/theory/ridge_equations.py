@@ -14,8 +14,8 @@ import numpy as np
 
 from firststep.theory.bulk import (
     Bulk,
-    Response,
     State,
+    apply,
     average,
     overlap_map,
     overlaps,
@@ -31,6 +31,8 @@ from firststep.theory.outcome import Mean, forms, projection, smoother
 TOLERANCE = 1e-12  # relative residual of every unknown
 ACCEPTED = 1e-9  # reached if rounding stops the iteration above the tolerance
 MOST_ITERATIONS = 200
+NEAR = 1e-2  # residual below which Newton's method needs no settling
+SETTLED = 0.02  # relative gap of Z at which it is settled
 
 
 class Solution(NamedTuple):
@@ -50,7 +52,7 @@ class Step(NamedTuple):
 
 def weights_of(mapping: Any, slope: Any, omega: Any, alpha: Any, extra: Any, xp: Any) -> Any:
     """S = omega/(1 + V)."""
-    variance = (xp.swapaxes(mapping, 1, 2) @ slope[..., None])[..., 0] / alpha[:, None] + extra
+    variance = apply(xp.swapaxes(mapping, 1, 2), slope) / alpha[:, None] + extra
     return omega / (1 + variance)
 
 
@@ -80,7 +82,7 @@ def first_resolvent(bulk: Bulk, matrix: Any, energy: Any, xp: Any) -> Any:
     return xp.concatenate([top, xp.concatenate([first * z11, (first**2 + second) * z11], 2)], 1)
 
 
-def settle_numpy(bulk: Bulk, state: State, enough: float = 0.02, most: int = 60) -> State:
+def settle_numpy(bulk: Bulk, state: State, enough: float = SETTLED, most: int = 60) -> State:
     """Z brought near its equation at fixed overlaps and energies, so that Newton's method is safe far from the solution.
 
     One block: plain iteration, monotone from above. Two blocks: damped iteration.
@@ -114,7 +116,7 @@ def newton_step(
         weights = weights_of(mapping, found.slope, omega, alpha, 0.0, xp)
         gap = xp.sum(mapping * weights[:, None, :], -1) - packed
         moved = (mapping * (weights**2 / (omega * alpha[:, None]))[:, None, :]) @ transposed
-        right = gap - _apply(moved, found.slope_shift)
+        right = gap - apply(moved, found.slope_shift)
         change = _solve(np.eye(packed.shape[-1]) + moved @ found.slope_by_overlap, right, xp)
         matrix_gap = xp.max(xp.abs(gap[:, : rows.size]), -1) / (xp.max(xp.abs(inside), axis=(-2, -1)) + 1e-300)
         overlap_gap = xp.maximum(matrix_gap, xp.max(xp.abs(gap[:, rows.size :]) / state.diagonal, -1))
@@ -126,15 +128,15 @@ def newton_step(
         pull = (weights**2 / (omega * alpha[:, None]))[:, :, None]
         curvature = transposed @ found.slope_by_overlap @ mapping
         curvature = curvature - coupling / mean.dimension[:, None, None]
-        gap = _apply(mapping, before) - packed  # zero, but for derivatives
-        slope_shift = found.slope_shift + _apply(found.slope_by_overlap, gap)
-        right = weights - before - pull[:, :, 0] * _apply(transposed, slope_shift)
+        gap = apply(mapping, before) - packed  # zero, but for derivatives
+        slope_shift = found.slope_shift + apply(found.slope_by_overlap, gap)
+        right = weights - before - pull[:, :, 0] * apply(transposed, slope_shift)
         moved = _solve(np.eye(omega.size) + pull * curvature, right, xp)
         weights_after = before * xp.maximum(1 + moved / before, 0.1)
-        change = gap + _apply(mapping, weights_after - before)
+        change = gap + apply(mapping, weights_after - before)
         overlap_gap = xp.max(xp.abs(weights / before - 1) * xp.minimum(1.0, 100 * omega), -1)
-    energy_change = found.energy_shift + _apply(found.energy_by_overlap, change)
-    resolvent_change = found.resolvent_shift + _apply(found.resolvent_by_overlap, change)
+    energy_change = found.energy_shift + apply(found.energy_by_overlap, change)
+    resolvent_change = found.resolvent_shift + apply(found.resolvent_by_overlap, change)
     fraction = _inside(state, change, energy_change, xp) if mean.dimension is None else xp.ones_like(alpha)
     by = fraction[:, None]
     energy = state.energy * xp.maximum(1 + by * energy_change / state.energy, 0.1)
@@ -161,10 +163,6 @@ def _inside(state: State, change: Any, energy_change: Any, xp: Any) -> Any:
     return xp.where(smallest < -0.9, 0.9 / xp.maximum(-smallest, 0.9), 1.0)
 
 
-def _apply(matrix: Any, vector: Any) -> Any:
-    return (matrix @ vector[..., None])[..., 0]
-
-
 def _solve(matrix: Any, vector: Any, xp: Any) -> Any:
     return xp.linalg.solve(matrix, vector[..., None])[..., 0]
 
@@ -183,29 +181,32 @@ def solve_numpy(
     for _ in range(MOST_ITERATIONS):
         with np.errstate(all="ignore"):
             try:
-                if not np.all(residual < 1e-2):
+                if not np.all(residual < NEAR):
                     state = settle_numpy(bulk, state)
                 step = newton_step(bulk, mean, mapping, state, before, ridge, omega, alpha, np, lambda x: x)
             except np.linalg.LinAlgError:
                 break
         residual = np.where(np.isfinite(step.residual), step.residual, np.inf)
         better = active & (residual < best)
-        pick = [np.where(_column(better, new.ndim), new, old) for new, old in zip(state, result, strict=True)]
+        pick = [np.where(column(better, new.ndim), new, old) for new, old in zip(state, result, strict=True)]
         result = State(*pick)
         weights = np.where(better[:, None], before if mean.dimension is not None else step.weights, weights)
         stalled = np.where(residual < 0.5 * best, 0, stalled + 1)
         best = np.where(better, residual, best)
         iterations = iterations + active
-        active = active & ~((best < tolerance) | ((best < ACCEPTED) & (stalled >= 3)) | (stalled >= 30))
+        active = active & ~finished(best, stalled, tolerance)
         if not active.any():
             break
         before = step.weights
-        state = State(*[np.where(_column(active, new.ndim), new, old) for new, old in zip(step.state, state, strict=True)])
+        state = State(*[np.where(column(active, new.ndim), new, old) for new, old in zip(step.state, state, strict=True)])
     return Solution(result, weights, best, iterations)
 
 
-def _column(flags: Any, dimensions: int) -> Any:
+def finished(best: Any, stalled: Any, tolerance: float) -> Any:
+    """Whether to stop: converged, as good as rounding allows, or hopeless. ``stalled`` counts steps without half the residual."""
+    return (best < tolerance) | ((best < ACCEPTED) & (stalled >= 3)) | (stalled >= 30)
+
+
+def column(flags: Any, dimensions: int) -> Any:
+    """One flag per problem, shaped to choose between arrays of ``dimensions`` axes."""
     return flags.reshape(-1, *([1] * (dimensions - 1)))
-
-
-__all__ = ["ACCEPTED", "TOLERANCE", "Response", "Solution", "newton_step", "solve_numpy", "start", "weights_of"]

@@ -145,9 +145,8 @@ def assemble(
     fluctuations = _fluctuations(model, numbers, law, moments, rules.kappa, xp)
     features = moments.mean
     if model.common_mode:
-        shared = np.sqrt(2) * law.variance[..., None] * moments.spread
         size = (0.0 if numbers.dimension is None else 1 / xp.sqrt(numbers.dimension)) * xp.ones_like(numbers.alpha)
-        features = xp.concatenate([features, size[:, None, None] * shared], -1)
+        features = xp.concatenate([features, size[:, None, None] * common_mode(law, moments)], -1)
     chaos = model.constants.has_linear_fluctuation and not model.isotropic and model.steps
     mean = Mean(
         features, moments.spread, fluctuations, rules.kappa, given.target, law.gradient_norm, given.alignment, given.rest,
@@ -155,6 +154,11 @@ def assemble(
         numbers.dimension, None if model.free_degrees is None else xp.asarray(free_functions(rules.kappa, *model.free_degrees)),
     )  # fmt: skip
     return Setup(bulk, mean, law.variance)
+
+
+def common_mode(law: StepLaw, moments: Any) -> Any:
+    """sqrt 2 c mu0': the change of the mean feature when |x|^2, or |w|^2 at fixed direction, moves by sqrt(2/d)."""
+    return np.sqrt(2) * law.variance[..., None] * moments.spread
 
 
 def free_functions(kappa: Any, even: float, odd: float) -> np.ndarray:
@@ -198,7 +202,7 @@ def _fluctuations(model: Model, numbers: Numbers, law: StepLaw, moments: Any, ka
     found = []
     by_variance = moments.spread
     if model.gaussian_rows and model.isotropic:
-        found.append(np.sqrt(2) * law.variance[..., None] * by_variance)
+        found.append(common_mode(law, moments))  # scaling a row and scaling an input are the same to the mean
     elif model.gaussian_rows:
         along = law.spike_by_norm[..., None] * kappa * moments.slope
         found.append(np.sqrt(2) * (along + law.variance_by_norm[..., None] * by_variance))
@@ -213,8 +217,7 @@ def _fluctuations(model: Model, numbers: Numbers, law: StepLaw, moments: Any, ka
     if model.common_mode:
         found = [xp.pad(psi, ((0, 0), (0, 0), (0, kappa.size))) for psi in found]
         if numbers.dimension is None:
-            shared = np.sqrt(2) * law.variance[..., None] * by_variance
-            found.append(xp.concatenate([model.readout_mean * spike, shared], -1))
+            found.append(xp.concatenate([model.readout_mean * spike, common_mode(law, moments)], -1))
     return tuple(found)
 
 

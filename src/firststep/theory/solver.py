@@ -14,10 +14,10 @@ import scipy.special
 from numpy.typing import NDArray
 
 from firststep.readouts import ReadoutLaw
-from firststep.theory.bulk import State, overlap_map, overlaps, respond
+from firststep.theory.bulk import State, apply, overlap_map, overlaps, respond
 from firststep.theory.outcome import Outcome, outcome
 from firststep.theory.resolution import Resolution, choose, rules_for
-from firststep.theory.ridge_equations import ACCEPTED, TOLERANCE, Solution, first_resolvent, solve_numpy, start
+from firststep.theory.ridge_equations import ACCEPTED, TOLERANCE, Solution, column, first_resolvent, solve_numpy, start
 from firststep.theory.setup import Conditional, Model, Numbers, Rules, Setup, assemble, shared_conditional
 
 Array = NDArray[np.float64]
@@ -44,7 +44,6 @@ class Point(NamedTuple):
     error: Array  # e, label noise included
     target: tuple[Array, Array, Array]
     alignment: float
-    gradient_norm: float
     resolution: Resolution
 
     @property
@@ -108,7 +107,7 @@ def _attempt(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers:
     return [
         Point(
             np.nan, np.nan, np.nan, np.inf, 0, nothing, nothing, nothing, nothing, nothing, nothing, (nothing,) * 3,
-            np.nan, np.nan, resolution,
+            np.nan, resolution,
         )
     ]  # fmt: skip
 
@@ -167,7 +166,7 @@ def thinned(rules: Rules, given: Conditional) -> tuple[Rules, Conditional]:
 
 def _merge(where: Array, new: Solution, old: Solution) -> Solution:
     def pick(a: Array, b: Array) -> Array:
-        return np.where(where.reshape(-1, *([1] * (a.ndim - 1))), a, b)
+        return np.where(column(where, a.ndim), a, b)
 
     state = State(*[pick(a, b) for a, b in zip(new.state, old.state, strict=True)])
     return Solution(state, pick(new.weights, old.weights), pick(new.residual, old.residual), pick(new.iterations, old.iterations))
@@ -198,7 +197,7 @@ def _points(
             float("nan") if bad[i] else float(final.training_error[i]),
             float(error[i]), float(solution.residual[i]), int(solution.iterations[i] + rough.iterations[i]),
             rules.kappa, rules.omega, solution.weights[i], final.learned[i], final.linear[i], final.error[i],
-            (target[0][i], target[1][i], target[2][i]), float(given.alignment[i]), float(given.law.gradient_norm[i]), resolution,
+            (target[0][i], target[1][i], target[2][i]), float(given.alignment[i]), resolution,
         )
         for i in range(numbers.alpha.size)
     ]  # fmt: skip
@@ -231,7 +230,7 @@ def prolong(fine: Setup, solution: Solution, numbers: Numbers, rules: Rules, ome
     """The coarse solution on the fine nodes: log S/omega and log E are interpolated, Z carried over where the basis is the same."""
     with np.errstate(all="ignore"):
         before = np.exp(between(np.log(solution.weights / omega))) * rules.omega
-        packed = (overlap_map(fine.bulk, np) @ before[..., None])[..., 0]
+        packed = apply(overlap_map(fine.bulk, np), before)
         matrix, diagonal = overlaps(fine.bulk, packed, numbers.ridge, np)
         energy, resolvent = solution.state.energy, solution.state.resolvent
         if energy.shape[-1] != rules.values.shape[-1]:
