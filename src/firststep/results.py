@@ -7,6 +7,7 @@ import math
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -81,12 +82,15 @@ def plain(value: Any) -> Any:
 def versions(*more: str) -> dict[str, str]:
     """Python, the platform and the packages a result was made with."""
     found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
-    for package in ("firststep", "numpy", "scipy", *more):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed as a package"
-    return found
+    return found | {package: _installed(package) for package in ("firststep", "numpy", "scipy", *more)}
+
+
+@lru_cache
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed as a package"
 
 
 def with_error(value: float, error: float) -> str:

@@ -51,6 +51,10 @@ class Bulk(NamedTuple):
     label_weights: Any  # w^0, w^1, w^2 (., 3, J)
     alpha0: Any  # (.)
 
+    def part(self, places: Any) -> Bulk:
+        """Some of the problems."""
+        return Bulk(*take(tuple(self), places))
+
 
 class State(NamedTuple):
     """The unknowns: overlaps M (., r, r), D (., P), E (., P) and Z (., n, n)."""
@@ -60,25 +64,51 @@ class State(NamedTuple):
     energy: Any
     resolvent: Any
 
+    def part(self, places: Any) -> State:
+        """Some of the problems."""
+        return State(*take(tuple(self), places))
 
-class Response(NamedTuple):
-    """Residuals at a state and the linear response of (E, Z) to the overlaps y = (vech M, D)."""
 
-    inverse: Any  # M^-1
-    theta: Any  # Theta_p
+class Equations(NamedTuple):
+    """(E) and (g) at a state."""
+
     pencil: Any  # the Pencil at the state
+    image: Any  # Z under (g) (., n, n)
     trace: Any  # g (., n, n)
     delta: Any  # Delta_l (., J, n, n)
     source: Any  # Q_l (., J, n, n)
+    crossing: Any  # the first block of g Delta_l (., J, r, r)
+    energy_gap: Any  # right minus left of (E)
     residual: Any  # largest relative residual of (E), (g)
     slope: Any  # v = (vech of M^-1 - M^-1 g_11 M^-1 with multiplicities, Theta): alpha V_k = sum_i v_i Lambda_ik
+
+    @property
+    def inverse(self) -> Any:
+        """M^-1."""
+        return self.pencil.inverse
+
+    @property
+    def theta(self) -> Any:
+        """Theta_p."""
+        return self.pencil.theta
+
+
+class Response(NamedTuple):
+    """The linear response of (E, Z) to the overlaps y = (vech M, D)."""
+
     slope_shift: Any  # change of v when (E, Z) take their Newton step at fixed y
     slope_by_overlap: Any  # dv/dy, (., r' + P, r' + P)
     energy_shift: Any
     energy_by_overlap: Any  # dE/dy, (., P, r' + P)
     resolvent_shift: Any  # vech of dZ, (., n')
     resolvent_by_overlap: Any  # vech of dZ/dy, (., n', r' + P)
-    trace_by_overlap: Any  # vech of dg/dy, (., n', r' + P)
+
+
+def take(arrays: Any, places: Any) -> Any:
+    """Rows of an array, or of every array of a tuple; what is absent stays so."""
+    if isinstance(arrays, tuple):
+        return tuple(take(each, places) for each in arrays)
+    return None if arrays is None else arrays[places]
 
 
 @lru_cache(maxsize=128)
@@ -230,10 +260,26 @@ def relative_gap(new: Any, old: Any, xp: Any) -> Any:
     return xp.max(xp.abs(new - old) / (size[:, :, None] * size[:, None, :]), axis=(-2, -1))
 
 
-def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Response:
-    """Residuals of (E) and (g), and the response to dM and dD by one linear solve in (dE, vech dZ).
+def equations(bulk: Bulk, state: State, xp: Any) -> Equations:
+    """(E) and (g) at a state: what they map it to, and how far that is."""
+    matrix, diagonal, energy, z = state
+    r = matrix.shape[-1]
+    u = bulk.coordinates
+    pencil = pencil_of(bulk, matrix, energy, xp)
+    image, g, delta, source = resolvent_map(bulk, pencil, z, xp)
+    crossing = (g[:, None] @ delta)[:, :, :r, :r]  # b_p g Delta_l b_q lives in the first block
+    quadratic = bulk.label_weights[:, 0] * bulk.labels**2
+    own = xp.sum((pencil.ends @ z) * pencil.ends, -1)
+    energy_gap = diagonal + own + bulk.noise * xp.sum((u @ average(quadratic, crossing)) * u, -1) - energy
+    residual = xp.maximum(xp.max(xp.abs(energy_gap) / energy, axis=-1), relative_gap(image, z, xp))
+    rows, columns, times = triangle(r)
+    by_matrix = (pencil.inverse - pencil.inverse @ z[:, :r, :r] @ pencil.inverse)[:, rows, columns] * times
+    slope = xp.concatenate([by_matrix, pencil.theta], 1)
+    return Equations(pencil, image, g, delta, source, crossing, energy_gap, residual, slope)
 
-    The response of g itself (``trace_by_overlap``) is left out unless ``with_trace``: the Newton iteration does not need it.
+
+def respond(bulk: Bulk, state: State, at: Equations, xp: Any) -> Response:
+    """The response of (E) and (g) to dM and dD by one linear solve in (dE, vech dZ); ``at`` are the equations at the state.
 
     With s_p = F Z a_p, l_p = (0, e_p U_p) and Phi = Z F^T + diag(0, 1) (one block: Phi = Z):
 
@@ -241,29 +287,24 @@ def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Respo
         dZ = -Z_1 dM^-1 Z_1^T - sum_p Z a_p a_p^T Z dTheta_p - sum_l w_l Phi Delta_l dH_l Delta_l^T Phi^T
              + (1/alpha0) sum_l w_l Phi Q_l dg Q_l Phi^T.
     """
-    matrix, diagonal, energy, z = state
+    energy, z = state.energy, state.resolvent
     count, r = bulk.coordinates.shape[1:]
     n = z.shape[-1]
     rows, columns, times = triangle(n)
     chi, alpha0 = bulk.noise, bulk.alpha0[:, None, None]
     weights, labels = bulk.label_weights[:, 0], bulk.labels
-    pencil = pencil_of(bulk, matrix, energy, xp)
+    pencil, image, source = at.pencil, at.image, at.source
     inverse, theta, a, b = pencil.inverse, pencil.theta, pencil.ends, pencil.padded
-    image, g, delta, source = resolvent_map(bulk, pencil, z, xp)
     columns_b = xp.swapaxes(b, 1, 2)[:, None]
-    shifted = delta @ columns_b  # Delta_l b_p, (., J, n, P)
+    shifted = at.delta @ columns_b  # Delta_l b_p, (., J, n, P)
     quadratic = weights * labels**2
-    # (E): b_p g Delta_l b_q lives in the first block, r x r
-    first = (g[:, None] @ delta)[:, :, :r, :r]
     u = bulk.coordinates
-    trace = xp.sum((a @ z) * a, -1) + chi * xp.sum((u @ average(quadratic, first)) * u, -1)
-    flat_first = first.reshape(*first.shape[:2], r * r)
+    flat_first = at.crossing.reshape(*at.crossing.shape[:2], r * r)
     fourth = (quadratic * labels**2 / bulk.alpha0[:, None])[:, :, None]
     pairs = (xp.swapaxes(flat_first * fourth, 1, 2) @ flat_first).reshape(-1, r, r, r, r)
     pairs = xp.swapaxes(pairs, 2, 3).reshape(-1, r * r, r * r)
     squared = (u[:, :, :, None] * u[:, :, None, :]).reshape(*u.shape[:2], r * r)
     bend = -chi[:, :, None] * chi[:, None, :] * (squared @ pairs @ xp.swapaxes(squared, 1, 2))
-    energy_gap = diagonal + trace - energy
     by_value = xp.swapaxes(shifted, 1, 3)  # (., P, n, J)
     through = (by_value * quadratic[:, None, None, :]) @ xp.swapaxes(by_value, 2, 3)  # sum_l w y^2 (Delta_l b_p)(Delta_l b_p)^T
     phi_matrix = framed(pencil, image, xp)
@@ -292,13 +333,9 @@ def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Respo
         turned = lift @ pencil.frame[:, None]
     flat = turned.reshape(*lift.shape[:2], n * n)
     table = xp.swapaxes(flat * (weights / bulk.alpha0[:, None])[:, :, None], 1, 2) @ flat
-    table = table.reshape(-1, n, n, n, n)  # [a, c, b, d]
-    # on upper triangles, and already with the sign of 1 - table: off-diagonal dg_cd counts for dg_dc too
-    zz = table[:, rows[:, None], rows[None], columns[:, None], columns[None]]
-    off = np.flatnonzero(times == 2)
-    other = table[:, rows[:, None], columns[off][None], columns[:, None], rows[off][None]]
-    zz = _add_columns(zz, off, other, xp)
-    zz = np.eye(rows.size) - zz
+    straight, crossed = _pair_places(n)
+    flat_table = table.reshape(-1, n**4)  # [a, c, b, d]: dg_cd moves dZ_ab, and so does dg_dc
+    zz = np.eye(rows.size) - (xp.take(flat_table, straight, axis=1) + xp.take(flat_table, crossed, axis=1)) * (times / 2)
     phi = theta / energy
     ee = np.eye(count) + bend * phi[:, None, :]
     ez = -by_z[:, :, rows, columns] * times
@@ -312,7 +349,7 @@ def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Respo
     by_matrix = one + mirrored * (r_times == 2)
     batch = z.shape[0]
     unit = xp.broadcast_to(np.eye(count), (batch, count, count))
-    top = xp.concatenate([energy_gap[:, :, None], xp.zeros((batch, count, r_rows.size)), unit], 2)
+    top = xp.concatenate([at.energy_gap[:, :, None], xp.zeros((batch, count, r_rows.size)), unit], 2)
     low = xp.concatenate([(image - z)[:, rows, columns][:, :, None], by_matrix, xp.zeros((batch, rows.size, count))], 2)
     answer = xp.linalg.solve(system, xp.concatenate([top, low], 1))
     energy_part, z_part = answer[:, :count], answer[:, count:]
@@ -321,30 +358,27 @@ def respond(bulk: Bulk, state: State, xp: Any, with_trace: bool = True) -> Respo
     inside = (rows < r) & (columns < r)
     plain = _congruence(inverse, inverse)
     mixed = _congruence(inverse, inner) + _congruence(inner, inverse)
-    value = (inverse - inner)[:, r_rows, r_columns] * r_times
     change = -(plain @ z_part[:, inside])
     pad = xp.zeros((batch, r_rows.size, count))
     direct = xp.concatenate([xp.zeros((batch, r_rows.size, 1)), mixed - plain, pad], 2)
     slope_change = xp.concatenate([(direct + change) * r_times[:, None], -phi[..., None] * energy_part], 1)
-    residual = xp.maximum(xp.max(xp.abs(energy_gap) / energy, axis=-1), relative_gap(image, z, xp))
-
-    trace_part = z_part[:, :, 1:]
-    if moved_g is not None and with_trace:
-        direct_part = xp.swapaxes(moved_g[:, :, rows, columns], 1, 2) @ (phi[..., None] * energy_part[:, :, 1:])
-        trace_part = _congruence(pencil.frame, pencil.frame) @ trace_part - direct_part
     return Response(
-        inverse, theta, pencil, g, delta, source, residual, xp.concatenate([value, theta], 1),
         slope_change[:, :, 0], slope_change[:, :, 1:], energy_part[:, :, 0], energy_part[:, :, 1:],
-        z_part[:, :, 0], z_part[:, :, 1:], trace_part,
+        z_part[:, :, 0], z_part[:, :, 1:],
     )  # fmt: skip
 
 
-def _add_columns(matrix: Any, places: Any, columns: Any, xp: Any) -> Any:
-    """``matrix`` with ``columns`` added at ``places`` of the last axis."""
-    if xp is np:
-        matrix[..., places] += columns
-        return matrix
-    return matrix.at[..., places].add(columns)
+@lru_cache(maxsize=32)
+def _pair_places(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where X_ac X_bd and X_ad X_bc stand in a table [a, c, b, d] of size^4, for pairs a <= b and c <= d."""
+    rows, columns, _ = triangle(size)
+
+    def place(a: Any, c: Any, b: Any, d: Any) -> np.ndarray:
+        found: np.ndarray = ((a * size + c) * size + b) * size + d
+        return found
+
+    first, second = (rows[:, None], columns[:, None]), (rows[None], columns[None])
+    return place(first[0], second[0], first[1], second[1]), place(first[0], second[1], first[1], second[0])
 
 
 def _square(a: Any, b: Any, c: Any, d: Any, xp: Any) -> Any:

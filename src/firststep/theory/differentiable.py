@@ -24,7 +24,7 @@ from jax import lax
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.readouts import ReadoutLaw
-from firststep.theory.bulk import Bulk, State, overlap_map, pencil_of, relative_gap, resolvent_map, respond
+from firststep.theory.bulk import Bulk, State, equations, overlap_map, pencil_of, relative_gap, resolvent_map, respond
 from firststep.theory.labels import label_rule
 from firststep.theory.outcome import outcome
 from firststep.theory.predict import NUMERIC, check_regime, given_fields, model_of, numbers_of, refuse_outside
@@ -36,6 +36,7 @@ from firststep.theory.ridge_equations import (
     SETTLED,
     TOLERANCE,
     column,
+    examine,
     finished,
     newton_step,
     start,
@@ -181,15 +182,16 @@ def _solve(plan: Plan, values: dict[str, Any], labels: Any, label_weights: Any) 
 
     def polish(carry: tuple[State, Any], _: None) -> tuple[tuple[State, Any], None]:
         state, before = carry
-        step = newton_step(bulk, mean, mapping, state, before, numbers.ridge, omega, numbers.alpha, jnp, lax.stop_gradient)
-        return (step.state, step.weights), None
+        fit = examine(bulk, mean, mapping, state, before, numbers.ridge, omega, numbers.alpha, jnp, lax.stop_gradient)
+        return newton_step(bulk, mean, mapping, state, before, fit, omega, numbers.alpha, jnp), None
 
     start_at = jax.tree.map(lax.stop_gradient, (state, weights))
     (state, weights), _ = lax.scan(polish, start_at, None, length=1 if mean.dimension is None else 5)
-    found = respond(bulk, state, jnp)
+    at = equations(bulk, state, jnp)
+    found = respond(bulk, state, at, jnp)
     if mean.dimension is None:  # S as a function of the polished state
-        weights = weights_of(mapping, found.slope, omega, numbers.alpha, 0.0, jnp)
-    final = outcome(bulk, mean, state, found, mapping, weights, omega, numbers.alpha, jnp, lax.stop_gradient)
+        weights = weights_of(mapping, at.slope, omega, numbers.alpha, 0.0, jnp)
+    final = outcome(bulk, mean, state, at, found, mapping, weights, omega, numbers.alpha, jnp, lax.stop_gradient)
     solved = residual < ACCEPTED
     risk = final.risk_with_noise - numbers.noise**2
     return jnp.where(solved, risk, jnp.nan), jnp.where(solved, final.training_error, jnp.nan), residual
@@ -270,17 +272,18 @@ def _iterate(bulk: Bulk, mean: Any, mapping: Any, numbers: Numbers, variance: An
     def body(carry: Any) -> Any:
         state, before, kept, kept_weights, best, stalled, count = carry
         state = lax.cond(jnp.all(best < NEAR), lambda s: s, lambda s: _settle(bulk, s), state)
-        step = newton_step(bulk, mean, mapping, state, before, numbers.ridge, omega, numbers.alpha, jnp, lax.stop_gradient)
-        residual = jnp.where(jnp.isfinite(step.residual), step.residual, jnp.inf)
+        fit = examine(bulk, mean, mapping, state, before, numbers.ridge, omega, numbers.alpha, jnp, lax.stop_gradient)
+        next_state, after = newton_step(bulk, mean, mapping, state, before, fit, omega, numbers.alpha, jnp)
+        residual = jnp.where(jnp.isfinite(fit.residual), fit.residual, jnp.inf)
         better = residual < best
-        weights = step.weights if mean.dimension is None else before
+        weights = fit.weights if mean.dimension is None else before
 
         def pick(new: Any, old: Any) -> Any:
             return jnp.where(column(better, new.ndim), new, old)
 
         kept = State(*[pick(new, old) for new, old in zip(state, kept, strict=True)])
         stalled = jnp.where(residual < 0.5 * best, 0, stalled + 1)
-        return step.state, step.weights, kept, pick(weights, kept_weights), jnp.where(better, residual, best), stalled, count + 1
+        return next_state, after, kept, pick(weights, kept_weights), jnp.where(better, residual, best), stalled, count + 1
 
     begin = (first, whole, first, whole, nothing, jnp.zeros((batch,), int), 0)
     _, _, kept, weights, best, _, _ = lax.while_loop(going, body, begin)

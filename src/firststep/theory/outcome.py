@@ -54,7 +54,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from firststep.theory.bulk import Bulk, Response, State, apply, average, framed, invert, thin_svd, trace_of, triangle
+from firststep.theory.bulk import (
+    Bulk,
+    Equations,
+    Response,
+    State,
+    apply,
+    average,
+    framed,
+    invert,
+    take,
+    thin_svd,
+    trace_of,
+    triangle,
+)
 
 
 class Mean(NamedTuple):
@@ -73,6 +86,11 @@ class Mean(NamedTuple):
     vector_products: Any  # X[yhat^i] . X[yhat^j] (., 3, 3), or None
     dimension: Any  # d (.), or None for infinity
     free: Any  # functions (K, .) fitted freely, where the mean features span more than their nodes can show, or None
+
+    def part(self, places: Any) -> Mean:
+        """Some of the problems."""
+        shared = ("kappa", "free")
+        return self._replace(**{name: take(each, places) for name, each in self._asdict().items() if name not in shared})
 
 
 class Forms(NamedTuple):
@@ -98,14 +116,14 @@ class Outcome(NamedTuple):
     training_error: Any
 
 
-def forms(bulk: Bulk, mean: Mean, state: State, found: Response, xp: Any) -> Forms:
+def forms(bulk: Bulk, mean: Mean, state: State, at: Equations, xp: Any) -> Forms:
     """The matrices of the module's docstring at a state."""
     r = bulk.basis.shape[1]
     y, w = bulk.labels, bulk.label_weights
     norm, gamma, rho = (v[:, None, None] for v in (mean.gradient_norm, mean.alignment, mean.rest))
     alpha0 = bulk.alpha0[:, None, None]
-    pencil, z = found.pencil, state.resolvent
-    teacher = invert(pencil, average(w[:, 2], found.source), xp)
+    pencil, z = at.pencil, state.resolvent
+    teacher = invert(pencil, average(w[:, 2], at.source), xp)
     phi, phi_teacher = framed(pencil, z, xp), framed(pencil, teacher, xp)
     trace_teacher = trace_of(pencil, teacher, xp)
 
@@ -116,13 +134,13 @@ def forms(bulk: Bulk, mean: Mean, state: State, found: Response, xp: Any) -> For
         return xp.sum(w[:, a] * y**power, -1)[:, None, None]
 
     powers = (1, 2, 3) if mean.linear_chaos is not None else (1,)
-    linear = {j: average(w[:, 1] * y**j, found.source) @ flip(phi) / alpha0 for j in powers}  # q^1_j Phi^T/alpha0
+    linear = {j: average(w[:, 1] * y**j, at.source) @ flip(phi) / alpha0 for j in powers}  # q^1_j Phi^T/alpha0
     to_teacher = {j: moment(1, j) * teacher - phi_teacher @ linear[j] for j in powers}
     between = {}
     for i in powers:
         for j in powers:
             if i <= j:
-                own = moment(0, i + j) * z - phi @ average(w[:, 0] * y ** (i + j), found.source) @ flip(phi) / alpha0
+                own = moment(0, i + j) * z - phi @ average(w[:, 0] * y ** (i + j), at.source) @ flip(phi) / alpha0
                 crossed = moment(1, i) * (phi_teacher @ linear[j])
                 other = moment(1, j) * (phi_teacher @ linear[i])
                 shared = moment(1, i) * moment(1, j) * teacher + flip(linear[i]) @ trace_teacher @ linear[j]
@@ -132,7 +150,7 @@ def forms(bulk: Bulk, mean: Mean, state: State, found: Response, xp: Any) -> For
     gtv = to_teacher[1][:, :r, :r] / norm
     gvt = flip(gtv)
     solver = xp.linalg.inv(gvv)
-    inverse = found.inverse
+    inverse = at.inverse
     rest = teacher[:, :r, :r] - gtv @ solver @ gvt
     rows = solver - inverse
     cross = (gamma * np.eye(r) - solver @ gvt) @ inverse / rho
@@ -140,9 +158,9 @@ def forms(bulk: Bulk, mean: Mean, state: State, found: Response, xp: Any) -> For
     if mean.linear_chaos is None:
         return Forms(rows, cross, line, teacher, phi, phi_teacher, None, solver, gvt, None)
     h, k = mean.linear_chaos, mean.higher_chaos
-    theta = found.theta[:, :, None]
+    theta = at.theta[:, :, None]
     sources = xp.einsum("bpn,bpj->bjnp", pencil.ends, theta * h) + xp.einsum("bpn,bpj->bjnp", pencil.padded, theta * k)
-    own = found.theta * xp.einsum("bpi,bij,bpj->bp", h, mean.vector_products, h)
+    own = at.theta * xp.einsum("bpi,bij,bpj->bp", h, mean.vector_products, h)
     along_v = sum(between[1, j] @ sources[:, j - 1] for j in powers)[:, :r] / norm
     along_t = sum(to_teacher[j] @ sources[:, j - 1] for j in powers)[:, :r]
     seen = sum(flip(sources[:, i - 1]) @ between[i, j] @ sources[:, j - 1] for i in powers for j in powers)
@@ -162,14 +180,14 @@ class Projection(NamedTuple):
     root: Any  # sqrt S
 
 
-def projection(bulk: Bulk, mean: Mean, found: Response, shapes: Forms, s_weights: Any, xp: Any, stop: Any) -> Projection:
+def projection(bulk: Bulk, mean: Mean, at: Equations, shapes: Forms, s_weights: Any, xp: Any, stop: Any) -> Projection:
     """The bordered system ((1 + F, U), (U^T, -delta)): N sum_p (pi_p/E_p) mu0 mu0 in directions scaled to length one.
 
     In direction i of singular value sigma_i of sqrt S mu0^T sqrt(Theta/beta), delta = (1/N)/(1/N + sigma^2): zero for d = infinity,
     where the mean features are fitted freely.
     """
-    theta = found.theta
-    kernel = _fluctuation_kernel(bulk, mean, found, shapes, xp)
+    theta = at.theta
+    kernel = _fluctuation_kernel(bulk, mean, at, shapes, xp)
     size = kernel.shape[-1]
     root = xp.tile(xp.sqrt(s_weights), (1, size // s_weights.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
@@ -194,10 +212,10 @@ def projection(bulk: Bulk, mean: Mean, found: Response, shapes: Forms, s_weights
     return Projection(system, root)
 
 
-def _fluctuation_kernel(bulk: Bulk, mean: Mean, found: Response, shapes: Forms, xp: Any) -> Any:
+def _fluctuation_kernel(bulk: Bulk, mean: Mean, at: Equations, shapes: Forms, xp: Any) -> Any:
     kernel = 0.0
     for psi in mean.fluctuations:
-        kernel = kernel + xp.swapaxes(psi, 1, 2) @ (psi * found.theta[..., None])
+        kernel = kernel + xp.swapaxes(psi, 1, 2) @ (psi * at.theta[..., None])
     vectors = _row_vectors(bulk, mean, xp)
     return kernel + xp.swapaxes(vectors, 1, 2) @ shapes.rows @ vectors
 
@@ -223,12 +241,22 @@ def smoother(fit: Projection, nodes: int, xp: Any) -> tuple[Any, Any]:
 
 
 def outcome(
-    bulk: Bulk, mean: Mean, state: State, found: Response, mapping: Any, s_weights: Any, omega: Any, alpha: Any, xp: Any, stop: Any
+    bulk: Bulk,
+    mean: Mean,
+    state: State,
+    at: Equations,
+    found: Response,
+    mapping: Any,
+    s_weights: Any,
+    omega: Any,
+    alpha: Any,
+    xp: Any,
+    stop: Any,
 ) -> Outcome:
     """Errors at the solution: ``mapping`` is Lambda, ``s_weights`` S."""
     r = bulk.basis.shape[1]
-    shapes = forms(bulk, mean, state, found, xp)
-    fit = projection(bulk, mean, found, shapes, s_weights, xp, stop)
+    shapes = forms(bulk, mean, state, at, xp)
+    fit = projection(bulk, mean, at, shapes, s_weights, xp, stop)
     h0, h1, h2 = mean.target
     rows = _row_vectors(bulk, mean, xp)
     f = s_weights * h1
@@ -244,7 +272,7 @@ def outcome(
     g = fit.root * nu
     sources = apply(rows, g)  # (b_v, t)
     t = apply(xp.swapaxes(bulk.basis, 1, 2), apply(xp.swapaxes(shapes.cross, 1, 2), sources) + apply(shapes.linear, bz))
-    gradient = frozen_gradient(bulk, mean, state, found, shapes, g, bz, sources[:, :r], sources[:, r:], xp)
+    gradient = frozen_gradient(bulk, mean, state, at, found, shapes, g, bz, sources[:, :r], sources[:, r:], xp)
     by_weight = apply(xp.swapaxes(mapping, 1, 2), gradient)
     deterministic = h2 - 2 * m * h0 + m**2 + shared - 2 * t * h1 - by_weight
     scaled = s_weights / omega
@@ -257,9 +285,9 @@ def outcome(
 
 
 def frozen_gradient(
-    bulk: Bulk, mean: Mean, state: State, found: Response, shapes: Forms, g: Any, bz: Any, bv: Any, t: Any, xp: Any
+    bulk: Bulk, mean: Mean, state: State, at: Equations, found: Response, shapes: Forms, g: Any, bz: Any, bv: Any, t: Any, xp: Any
 ) -> Any:
-    """dJ/dy at frozen g, f: explicit through M^-1, and through Theta, Z and g by their response.
+    """dJ/dy at frozen g, f: explicit through M^-1, and through Theta and Z (g with them) by their response.
 
     With p = Z_tt a, P = Phi_t^T a, c_l = w^1_l Q_l P + w^0_l Q_l psi_l/alpha0, l_p = (0, e_p U_p) and E_l[.] over the weights w_l
     of (1, G, G^2), the change of Pi is that of the sources z_j and
@@ -271,9 +299,9 @@ def frozen_gradient(
     n, r = state.resolvent.shape[-1], bulk.basis.shape[1]
     y, w = bulk.labels, bulk.label_weights
     alpha0 = bulk.alpha0
-    pencil, z = found.pencil, state.resolvent
+    pencil, z = at.pencil, state.resolvent
     norm, gamma, rho = (v[:, None] for v in (mean.gradient_norm, mean.alignment, mean.rest))
-    force = apply(found.inverse, bz) / rho  # w
+    force = apply(at.inverse, bz) / rho  # w
     pull = bv - apply(shapes.gvt, force)
     if shapes.along_v is not None:
         pull = pull + apply(shapes.along_v, t)
@@ -285,13 +313,13 @@ def frozen_gradient(
         heads = [heads[0] - drawn[:, 0], -drawn[:, 1], -drawn[:, 2]]
     nodes = sum(y[:, :, None] ** (j + 1) * head[:, None] for j, head in enumerate(heads))  # Z_l (., J, n)
     psi = nodes @ shapes.phi  # rows psi_l = Phi^T Z_l
-    kicked = (found.source @ psi[..., None])[..., 0]  # Q_l psi_l
+    kicked = (at.source @ psi[..., None])[..., 0]  # Q_l psi_l
     zeta = xp.pad(force, widen) + xp.einsum("bl,bln->bn", w[:, 1], nodes)
     eta = xp.einsum("bl,bln->bn", w[:, 1], kicked)
     a = zeta - (eta if pencil.frame is None else apply(xp.swapaxes(pencil.frame, 1, 2), eta)) / alpha0[:, None]
     p = apply(shapes.teacher, a)
     big = apply(xp.swapaxes(shapes.phi_teacher, 1, 2), a)  # P
-    kick = (found.source @ big[:, None, :, None])[..., 0]  # Q_l P
+    kick = (at.source @ big[:, None, :, None])[..., 0]  # Q_l P
     share = kicked / alpha0[:, None, None]
     c = w[:, 1, :, None] * kick + w[:, 0, :, None] * share
 
@@ -306,7 +334,7 @@ def frozen_gradient(
     half = xp.swapaxes(back, 1, 2) @ nodes
     by_z = (pairs(nodes, nodes, w[:, 0]) - half - xp.swapaxes(half, 1, 2)) / alpha0[:, None, None]
 
-    turned = xp.swapaxes(found.delta, 2, 3)
+    turned = xp.swapaxes(at.delta, 2, 3)
     seen_p = (turned @ big[:, None, :, None])[..., 0] @ xp.swapaxes(pencil.padded, 1, 2)
     seen_psi = (turned @ psi[..., None])[..., 0] @ xp.swapaxes(pencil.padded, 1, 2) / alpha0[:, None, None]
     square = w[:, 2, :, None] * seen_p**2 + 2 * w[:, 1, :, None] * seen_p * seen_psi + w[:, 0, :, None] * seen_psi**2
@@ -314,9 +342,12 @@ def frozen_gradient(
     if pencil.lower is not None:
         direct = direct - apply(pencil.lower, eta) / alpha0[:, None]
         crossed = xp.sum((c @ xp.swapaxes(pencil.lower, 1, 2)) * (nodes @ z @ xp.swapaxes(pencil.ends, 1, 2)), 1)
-        by_theta = direct**2 - 2 * crossed / alpha0[:, None]
+        turned_back = xp.swapaxes(pencil.frame, 1, 2)
+        s, low = pencil.ends @ z @ turned_back, pencil.lower
+        by_theta = direct**2 - 2 * crossed / alpha0[:, None] + xp.sum(((2 * s + low) @ by_trace) * low, -1)
+        by_z = by_z + turned_back @ by_trace @ pencil.frame
     else:
-        by_theta = direct**2
+        by_theta, by_z = direct**2, by_z + by_trace
     by_theta = by_theta + bulk.noise * xp.einsum("bl,blp->bp", y**2, square)
     for fluctuation in mean.fluctuations:
         by_theta = by_theta + apply(fluctuation, g) ** 2
@@ -341,13 +372,12 @@ def frozen_gradient(
     slanted = ratio * outer(b_v, b_z) - outer(p1, b_z) / rho[:, :, None]
     by_inverse = outer(b_z, b_z) - outer(b_v, b_v) + outer(p1, p1) + slanted + xp.swapaxes(slanted, 1, 2)
     rows, columns, times = triangle(r)
-    by_matrix = -(found.inverse @ by_inverse @ found.inverse)[:, rows, columns] * times
-    explicit = xp.pad(by_matrix, ((0, 0), (0, found.theta.shape[1])))
+    by_matrix = -(at.inverse @ by_inverse @ at.inverse)[:, rows, columns] * times
+    explicit = xp.pad(by_matrix, ((0, 0), (0, at.theta.shape[1])))
     rows, columns, times = triangle(n)
-    phi_theta = found.theta / state.energy
+    phi_theta = at.theta / state.energy
     return (
         explicit
         - apply(xp.swapaxes(found.energy_by_overlap, 1, 2), by_theta * phi_theta)
-        - apply(xp.swapaxes(found.trace_by_overlap, 1, 2), by_trace[:, rows, columns] * times)
         - apply(xp.swapaxes(found.resolvent_by_overlap, 1, 2), by_z[:, rows, columns] * times)
     )

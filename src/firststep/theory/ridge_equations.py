@@ -14,15 +14,19 @@ import numpy as np
 
 from firststep.theory.bulk import (
     Bulk,
+    Equations,
+    Pencil,
     State,
     apply,
     average,
+    equations,
     overlap_map,
     overlaps,
     pencil_of,
     relative_gap,
     resolvent_map,
     respond,
+    take,
     triangle,
     unfold,
 )
@@ -42,12 +46,20 @@ class Solution(NamedTuple):
     iterations: Any  # (.)
 
 
-class Step(NamedTuple):
-    """One Newton step: the next state, and the residual of the one it left."""
+class Fit(NamedTuple):
+    """What the equations make of a state."""
 
-    state: State
-    weights: Any
-    residual: Any
+    at: Equations
+    weights: Any  # S = omega/(1 + V) (., K)
+    coupling: Any  # H_kl H_lk at finite d, else None
+    gap: Any  # y asked for minus y, at d = infinity; Lambda S - y, zero but for derivatives, at finite d
+    residual: Any  # the largest, relative
+
+    def part(self, places: Any) -> Fit:
+        """Some of the problems."""
+        pencil = Pencil(*take(tuple(self.at.pencil), places))
+        at = Equations(pencil, *take(tuple(self.at)[1:], places))
+        return Fit(at, *take(tuple(self)[1:], places))
 
 
 def weights_of(mapping: Any, slope: Any, omega: Any, alpha: Any, extra: Any, xp: Any) -> Any:
@@ -98,56 +110,65 @@ def settle_numpy(bulk: Bulk, state: State, enough: float = SETTLED, most: int = 
     return state._replace(resolvent=z)
 
 
-def newton_step(
+def examine(
     bulk: Bulk, mean: Mean, mapping: Any, state: State, before: Any, ridge: Any, omega: Any, alpha: Any, xp: Any, stop: Any
-) -> Step:
-    """The Newton step at a state.
-
-    d = infinity: in y, with S = omega/(1 + V) a function of (y, E, Z). Finite d: in S itself, ``before`` (y = Lambda S), as the
-    spread of the fitted mean, H_kk/n, moves with S by dH_kk/dS_l = -H_kl H_lk.
-    """
-    found = respond(bulk, state, xp, with_trace=False)
+) -> Fit:
+    """The equations at a state; ``before`` is S at finite d, where it is the unknown (y = Lambda S)."""
+    at = equations(bulk, state, xp)
     size = state.overlaps.shape[-1]
     rows, columns, _ = triangle(size)
-    transposed = xp.swapaxes(mapping, 1, 2)
     inside = state.overlaps - bulk.idle[:, :, None] * np.eye(size)
     packed = xp.concatenate([inside[:, rows, columns], state.diagonal - ridge[:, None]], 1)
     if mean.dimension is None:
-        weights = weights_of(mapping, found.slope, omega, alpha, 0.0, xp)
+        weights = weights_of(mapping, at.slope, omega, alpha, 0.0, xp)
         gap = xp.sum(mapping * weights[:, None, :], -1) - packed
-        moved = (mapping * (weights**2 / (omega * alpha[:, None]))[:, None, :]) @ transposed
-        right = gap - apply(moved, found.slope_shift)
-        change = _solve(np.eye(packed.shape[-1]) + moved @ found.slope_by_overlap, right, xp)
         matrix_gap = xp.max(xp.abs(gap[:, : rows.size]), -1) / (xp.max(xp.abs(inside), axis=(-2, -1)) + 1e-300)
         overlap_gap = xp.maximum(matrix_gap, xp.max(xp.abs(gap[:, rows.size :]) / state.diagonal, -1))
+        return Fit(at, weights, None, gap, xp.maximum(at.residual, overlap_gap))
+    shapes = forms(bulk, mean, state, at, xp)
+    leverage, coupling = smoother(projection(bulk, mean, at, shapes, before, xp, stop), omega.size, xp)
+    weights = weights_of(mapping, at.slope, omega, alpha, leverage / (alpha * mean.dimension)[:, None], xp)
+    overlap_gap = xp.max(xp.abs(weights / before - 1) * xp.minimum(1.0, 100 * omega), -1)
+    return Fit(at, weights, coupling, apply(mapping, before) - packed, xp.maximum(at.residual, overlap_gap))
+
+
+def newton_step(
+    bulk: Bulk, mean: Mean, mapping: Any, state: State, before: Any, fit: Fit, omega: Any, alpha: Any, xp: Any
+) -> tuple[State, Any]:
+    """The next state and its S, after ``fit`` at this one.
+
+    d = infinity: in y, with S = omega/(1 + V) a function of (y, E, Z). Finite d: in S itself, as the spread of the fitted mean,
+    H_kk/n, moves with S by dH_kk/dS_l = -H_kl H_lk.
+    """
+    found = respond(bulk, state, fit.at, xp)
+    size = state.overlaps.shape[-1]
+    count = size * (size + 1) // 2
+    transposed = xp.swapaxes(mapping, 1, 2)
+    pull = fit.weights**2 / (omega * alpha[:, None])
+    if mean.dimension is None:
+        moved = (mapping * pull[:, None, :]) @ transposed
+        right = fit.gap - apply(moved, found.slope_shift)
+        change = _solve(np.eye(right.shape[-1]) + moved @ found.slope_by_overlap, right, xp)
+        after = fit.weights
     else:
-        shapes = forms(bulk, mean, state, found, xp)
-        leverage, coupling = smoother(projection(bulk, mean, found, shapes, before, xp, stop), omega.size, xp)
-        extra = leverage / (alpha * mean.dimension)[:, None]
-        weights = weights_of(mapping, found.slope, omega, alpha, extra, xp)
-        pull = (weights**2 / (omega * alpha[:, None]))[:, :, None]
-        curvature = transposed @ found.slope_by_overlap @ mapping
-        curvature = curvature - coupling / mean.dimension[:, None, None]
-        gap = apply(mapping, before) - packed  # zero, but for derivatives
-        slope_shift = found.slope_shift + apply(found.slope_by_overlap, gap)
-        right = weights - before - pull[:, :, 0] * apply(transposed, slope_shift)
-        moved = _solve(np.eye(omega.size) + pull * curvature, right, xp)
-        weights_after = before * xp.maximum(1 + moved / before, 0.1)
-        change = gap + apply(mapping, weights_after - before)
-        overlap_gap = xp.max(xp.abs(weights / before - 1) * xp.minimum(1.0, 100 * omega), -1)
+        curvature = transposed @ found.slope_by_overlap @ mapping - fit.coupling / mean.dimension[:, None, None]
+        slope_shift = found.slope_shift + apply(found.slope_by_overlap, fit.gap)
+        right = fit.weights - before - pull * apply(transposed, slope_shift)
+        moved = _solve(np.eye(omega.size) + pull[:, :, None] * curvature, right, xp)
+        after = before * xp.maximum(1 + moved / before, 0.1)
+        change = fit.gap + apply(mapping, after - before)
     energy_change = found.energy_shift + apply(found.energy_by_overlap, change)
     resolvent_change = found.resolvent_shift + apply(found.resolvent_by_overlap, change)
     fraction = _inside(state, change, energy_change, xp) if mean.dimension is None else xp.ones_like(alpha)
     by = fraction[:, None]
     energy = state.energy * xp.maximum(1 + by * energy_change / state.energy, 0.1)
-    after = State(
-        state.overlaps + by[:, :, None] * unfold(change[:, : rows.size], size),
-        state.diagonal + by * change[:, rows.size :],
+    moved_state = State(
+        state.overlaps + by[:, :, None] * unfold(change[:, :count], size),
+        state.diagonal + by * change[:, count:],
         energy,
         state.resolvent + by[:, :, None] * unfold(resolvent_change, state.resolvent.shape[-1]),
     )
-    next_weights = weights if mean.dimension is None else weights_after
-    return Step(after, next_weights, xp.maximum(found.residual, overlap_gap))
+    return moved_state, after
 
 
 def _inside(state: State, change: Any, energy_change: Any, xp: Any) -> Any:
@@ -170,41 +191,45 @@ def _solve(matrix: Any, vector: Any, xp: Any) -> Any:
 def solve_numpy(
     bulk: Bulk, mean: Mean, state: State, before: Any, ridge: Any, omega: Any, alpha: Any, tolerance: float = TOLERANCE
 ) -> Solution:
-    """Newton steps until every residual is below the tolerance, or below ``ACCEPTED`` and no longer falling."""
+    """Newton steps until every residual is below the tolerance, or below ``ACCEPTED`` and no longer falling.
+
+    Problems that are done leave the batch.
+    """
+    count = alpha.size
+    kept, weights = State(*[np.array(each) for each in state]), np.zeros((count, omega.size))
+    best, stalled, iterations = np.full(count, np.inf), np.zeros(count, int), np.zeros(count, int)
+    places, residual = np.arange(count), best
     mapping = overlap_map(bulk, np)
-    best = np.full(alpha.shape, np.inf)
-    stalled = np.zeros(alpha.shape, int)
-    iterations = np.zeros(alpha.shape, int)
-    result, weights = state, np.zeros((alpha.size, omega.size))
-    active = np.ones(alpha.shape, bool)
-    residual = best
-    for _ in range(MOST_ITERATIONS):
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        for _ in range(MOST_ITERATIONS):
             try:
                 if not np.all(residual < NEAR):
                     state = settle_numpy(bulk, state)
-                step = newton_step(bulk, mean, mapping, state, before, ridge, omega, alpha, np, lambda x: x)
+                fit = examine(bulk, mean, mapping, state, before, ridge, omega, alpha, np, lambda x: x)
+                residual = np.where(np.isfinite(fit.residual), fit.residual, np.inf)
+                better = residual < best[places]
+                for kept_part, part in zip(kept, state, strict=True):
+                    kept_part[places[better]] = part[better]
+                weights[places[better]] = (fit.weights if mean.dimension is None else before)[better]
+                stalled[places] = np.where(residual < 0.5 * best[places], 0, stalled[places] + 1)
+                best[places] = np.minimum(residual, best[places])
+                iterations[places] += 1
+                going = ~finished(best[places], stalled[places], tolerance)
+                if not going.any():
+                    break
+                if not going.all():
+                    places, residual = places[going], residual[going]
+                    bulk, mean, state, fit = bulk.part(going), mean.part(going), state.part(going), fit.part(going)
+                    mapping, before, ridge, alpha = take((mapping, before, ridge, alpha), going)
+                state, before = newton_step(bulk, mean, mapping, state, before, fit, omega, alpha, np)
             except np.linalg.LinAlgError:
                 break
-        residual = np.where(np.isfinite(step.residual), step.residual, np.inf)
-        better = active & (residual < best)
-        pick = [np.where(column(better, new.ndim), new, old) for new, old in zip(state, result, strict=True)]
-        result = State(*pick)
-        weights = np.where(better[:, None], before if mean.dimension is not None else step.weights, weights)
-        stalled = np.where(residual < 0.5 * best, 0, stalled + 1)
-        best = np.where(better, residual, best)
-        iterations = iterations + active
-        active = active & ~finished(best, stalled, tolerance)
-        if not active.any():
-            break
-        before = step.weights
-        state = State(*[np.where(column(active, new.ndim), new, old) for new, old in zip(step.state, state, strict=True)])
-    return Solution(result, weights, best, iterations)
+    return Solution(kept, weights, best, iterations)
 
 
 def finished(best: Any, stalled: Any, tolerance: float) -> Any:
     """Whether to stop: converged, as good as rounding allows, or hopeless. ``stalled`` counts steps without half the residual."""
-    return (best < tolerance) | ((best < ACCEPTED) & (stalled >= 3)) | (stalled >= 30)
+    return (best < tolerance) | ((best < ACCEPTED) & (stalled >= 1)) | (stalled >= 30)
 
 
 def column(flags: Any, dimensions: int) -> Any:

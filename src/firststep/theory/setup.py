@@ -68,6 +68,10 @@ class Setup(NamedTuple):
     mean: Mean
     variance: Any  # c_p
 
+    def part(self, places: Any) -> Setup:
+        """Some of the problems."""
+        return Setup(self.bulk.part(places), self.mean.part(places), self.variance[places])
+
 
 def kappa_rule(spacing: float, reach: float = 8.5) -> tuple[np.ndarray, np.ndarray]:
     """Trapezoid nodes and weights for N(0, 1), weights summing to one; every other node is the rule of twice the spacing."""

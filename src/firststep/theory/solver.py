@@ -14,8 +14,8 @@ import scipy.special
 from numpy.typing import NDArray
 
 from firststep.readouts import ReadoutLaw
-from firststep.theory.bulk import State, apply, overlap_map, overlaps, respond
-from firststep.theory.outcome import Outcome, outcome
+from firststep.theory.bulk import State, apply, equations, overlap_map, overlaps, respond
+from firststep.theory.outcome import Mean, Outcome, outcome
 from firststep.theory.resolution import Resolution, choose, rules_for
 from firststep.theory.ridge_equations import ACCEPTED, TOLERANCE, Solution, column, first_resolvent, solve_numpy, start
 from firststep.theory.setup import Conditional, Model, Numbers, Rules, Setup, assemble, shared_conditional
@@ -23,9 +23,11 @@ from firststep.theory.setup import Conditional, Model, Numbers, Rules, Setup, as
 Array = NDArray[np.float64]
 
 AIM = 1e-8  # relative quadrature error we refine down to
+KINKED_AIM = 1e-7  # where the student or the teacher has a kink
 RESOLVED = 1e-6  # and the largest we accept
 _LEVELS = 4
 _CHUNK = 4_000_000  # student evaluations at once
+_CACHED = 1_600_000  # numbers
 
 
 class Point(NamedTuple):
@@ -60,8 +62,9 @@ class Point(NamedTuple):
         return self.quadrature_error <= RESOLVED * abs(self.risk) + 1e-12
 
 
-def solve(model: Model, readout: ReadoutLaw, numbers: Numbers, aim: float = AIM) -> list[Point]:
+def solve(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Point]:
     """One Point per problem, in order. Problems with the same resolution are solved together."""
+    aim = KINKED_AIM if model.student.kinks or model.teacher.kinks else AIM
     resolutions = choose(model, readout, numbers)
     points: list[Point | None] = [None] * len(resolutions)
     waiting = list(range(len(resolutions)))
@@ -91,7 +94,7 @@ def _chunks(members: list[int], resolution: Resolution) -> list[list[int]]:
     return [members[i : i + size] for i in range(0, len(members), size)]
 
 
-def _pick(numbers: Numbers, places: list[int]) -> Numbers:
+def _pick(numbers: Numbers, places: Any) -> Numbers:
     return Numbers(*[None if each is None else each[places] for each in numbers])
 
 
@@ -130,6 +133,24 @@ def _solve_group(model: Model, readout: ReadoutLaw, resolution: Resolution, numb
         omega = few.omega
     else:
         coarse, omega = restrict(fine, less_detailed)
+    return [
+        point
+        for some in _cached_parts(numbers.alpha.size, fine)
+        for point in _solve_part(resolution, rules, omega, fine.part(some), coarse.part(some), _pick(numbers, some))
+    ]
+
+
+def _cached_parts(count: int, setup: Setup) -> list[Any]:
+    """Parts of a batch whose largest arrays, n^4 numbers a problem, stay in the cache."""
+    blocks = 1 if setup.bulk.tilt is None else 2
+    size = max(3, _CACHED // (blocks * setup.bulk.basis.shape[1]) ** 4)
+    return [slice(i, i + size) for i in range(0, count, size)]
+
+
+def _solve_part(
+    resolution: Resolution, rules: Rules, omega: Array, fine: Setup, coarse: Setup, numbers: Numbers
+) -> list[Point]:  # fmt: skip
+    """Problems assembled on fine and coarse nodes; ``omega`` are the coarse weights."""
     rough = _from_above(coarse, omega, numbers, 1e-9)
     state, before = prolong(fine, rough, numbers, rules, omega)
     solution = solve_numpy(fine.bulk, fine.mean, state, before, numbers.ridge, rules.omega, numbers.alpha)
@@ -138,7 +159,7 @@ def _solve_group(model: Model, readout: ReadoutLaw, resolution: Resolution, numb
         solution = _merge(lost, _from_above(fine, rules.omega, numbers, TOLERANCE), solution)
     final = _outcome(fine, solution, rules.omega, numbers)
     rough_outcome = _outcome(coarse, rough, omega, numbers)
-    return _points(resolution, rules, numbers, given, solution, final, rough, rough_outcome)
+    return _points(resolution, rules, numbers, fine.mean, solution, final, rough, rough_outcome)
 
 
 def _from_above(setup: Setup, omega: Array, numbers: Numbers, tolerance: float) -> Solution:
@@ -174,13 +195,16 @@ def _merge(where: Array, new: Solution, old: Solution) -> Solution:
 
 def _outcome(setup: Setup, solution: Solution, omega: Array, numbers: Numbers) -> Outcome:
     with np.errstate(all="ignore"):
-        found = respond(setup.bulk, solution.state, np)
+        at = equations(setup.bulk, solution.state, np)
+        found = respond(setup.bulk, solution.state, at, np)
         mapping = overlap_map(setup.bulk, np)
-        return outcome(setup.bulk, setup.mean, solution.state, found, mapping, solution.weights, omega, numbers.alpha, np, _same)
+        return outcome(
+            setup.bulk, setup.mean, solution.state, at, found, mapping, solution.weights, omega, numbers.alpha, np, _same
+        )
 
 
 def _points(
-    resolution: Resolution, rules: Rules, numbers: Numbers, given: Conditional,
+    resolution: Resolution, rules: Rules, numbers: Numbers, mean: Mean,
     solution: Solution, final: Outcome, rough: Solution, rough_outcome: Outcome,
 ) -> list[Point]:  # fmt: skip
     risk = final.risk_with_noise - numbers.noise**2
@@ -190,14 +214,14 @@ def _points(
     floor = 5e-9 if rules.values.shape[-1] > 8 else 1e-9 if rules.student.cuts or rules.teacher.cuts else 1e-10
     error = size * np.maximum(gap**1.7, floor)
     bad = ~(solution.residual < ACCEPTED)
-    target = given.target
+    target = mean.target
     return [
         Point(
             float("nan") if bad[i] else float(risk[i]),
             float("nan") if bad[i] else float(final.training_error[i]),
             float(error[i]), float(solution.residual[i]), int(solution.iterations[i] + rough.iterations[i]),
             rules.kappa, rules.omega, solution.weights[i], final.learned[i], final.linear[i], final.error[i],
-            (target[0][i], target[1][i], target[2][i]), float(given.alignment[i]), resolution,
+            (target[0][i], target[1][i], target[2][i]), float(mean.alignment[i]), resolution,
         )
         for i in range(numbers.alpha.size)
     ]  # fmt: skip
