@@ -129,7 +129,7 @@ def compare(
         if name in options and str(options[name]) != str(only):
             hint = "the theory is for one step on fresh data; simulate(...) runs what it does not cover"
             raise InvalidParameter(name, "left at its default in a comparison", options[name], hint)
-    theory = _at_size(problem, dimension, model)
+    theory = at_size(problem, dimension, model)
     prediction = predict(theory, bulk=BULKS[model])
     try:
         found = simulate(problem, dimension, replicates, seed, model=model, **options)
@@ -140,8 +140,8 @@ def compare(
     return _rows(prediction, found)
 
 
-def _at_size(problem: Problem, dimension: Any, model: str) -> Problem:
-    """The problem with the ratios of the whole numbers a simulation uses."""
+def at_size(problem: Problem, dimension: Any, model: str) -> Problem:
+    """The problem with the ratios of the whole numbers a simulation uses: what its theory is."""
     sizes = problem.sizes(dimension)
     d = sizes.dimension
     changes: dict[str, Any] = {"alpha": sizes.samples / d, "beta": sizes.width / d, "dimension": d}

@@ -68,6 +68,14 @@ class NotConverged(FirststepError):
     """A numerical solution could not be trusted, and is therefore not returned."""
 
 
+class StoreError(FirststepError):
+    """A file of results cannot be used, or no longer be written."""
+
+
+class StoreDamaged(StoreError):
+    """A file of results is damaged; ``firststep sweep repair`` saves what can be read."""
+
+
 def shown(value: Any, limit: int = 80) -> str:
     """``value`` as a short piece of text for a message."""
     text = value if isinstance(value, str) else repr(value)

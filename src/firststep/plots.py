@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from firststep.errors import BackendUnavailable
+from firststep.errors import BackendUnavailable, InvalidParameter
 
 # Okabe and Ito's palette: distinguishable with any colour vision, and in print.
-COLORS = {"blue": "#0072B2", "orange": "#E69F00", "green": "#009E73", "red": "#D55E00", "grey": "#555555"}
+COLORS = {
+    "blue": "#0072B2",
+    "orange": "#E69F00",
+    "green": "#009E73",
+    "red": "#D55E00",
+    "grey": "#555555",
+    "pink": "#CC79A7",
+    "sky": "#56B4E9",
+}
 MARKERS = ("o", "s", "^", "D", "v")
 _STYLE = {
     "figure.dpi": 120,
@@ -37,16 +46,37 @@ def require() -> None:
         raise BackendUnavailable("matplotlib", "installed to draw figures", "nothing", "try: pip install matplotlib")
 
 
+def prepare(folder: Path) -> None:
+    """Find out before the work whether files can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InvalidParameter("out", "a folder that can be written", str(folder), error.strerror or "") from None
+
+
 @contextmanager
-def figure(width: float = 6.4, height: float = 4.4) -> Iterator[tuple[Any, Any]]:
-    """A figure and its axes in the house style, closed afterwards; needs no display and no LaTeX."""
+def blank(width: float, height: float) -> Iterator[Any]:
+    """An empty figure in the house style; needs no display and no LaTeX."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
-        canvas = FigureCanvasAgg(Figure(figsize=(width, height)))
-        yield canvas.figure, canvas.figure.add_subplot()
+        yield FigureCanvasAgg(Figure(figsize=(width, height), layout="constrained")).figure
+
+
+@contextmanager
+def figure(width: float = 6.4, height: float = 4.4) -> Iterator[tuple[Any, Any]]:
+    """A figure and its only axes."""
+    with blank(width, height) as drawing:
+        yield drawing, drawing.add_subplot()
+
+
+def grid(drawing: Any, count: int, columns: int) -> list[Any]:
+    """``count`` axes, row by row."""
+    across = min(count, columns)
+    return [drawing.add_subplot(-(-count // across), across, place + 1) for place in range(count)]
 
 
 def points(
@@ -58,9 +88,9 @@ def points(
     )  # fmt: skip
 
 
-def curve(axes: Any, x: Sequence[float], y: Sequence[float], color: str, label: str | None = None) -> Any:
+def curve(axes: Any, x: Any, y: Any, color: str, label: str | None = None, style: str = "-") -> Any:
     """A theory line."""
-    return axes.plot(x, y, color=COLORS[color], label=label)
+    return axes.plot(x, y, color=COLORS[color], label=label, linestyle=style)
 
 
 def level(axes: Any, height: float, label: str, color: str = "grey") -> Any:
@@ -69,8 +99,10 @@ def level(axes: Any, height: float, label: str, color: str = "grey") -> Any:
 
 
 def plain_ticks(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
-    """Ticks of logarithmic axes written as ordinary numbers."""
+    """Ticks of logarithmic axes written as ordinary numbers; an axis without any is left alone."""
     for axis, places in ((axes.xaxis, x), (axes.yaxis, y)):
+        if not len(places):
+            continue
         axis.set_ticks(places, [f"{place:g}" for place in places])
         axis.set_ticks([], minor=True)
 

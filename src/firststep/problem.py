@@ -7,6 +7,7 @@ import operator
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -120,6 +121,25 @@ def _field(check: Callable[[Any], Any]) -> BeforeValidator:
 
 
 def _student(source: Any) -> Activation:
+    return _named_student(source) if isinstance(source, str) else _checked_student(source)
+
+
+def _teacher(source: Any) -> Activation:
+    return _named_teacher(source) if isinstance(source, str) else _checked_teacher(source)
+
+
+@lru_cache(maxsize=1024)
+def _named_student(text: str) -> Activation:
+    """A grid of problems integrates its activations once."""
+    return _checked_student(text)
+
+
+@lru_cache(maxsize=1024)
+def _named_teacher(text: str) -> Activation:
+    return _checked_teacher(text)
+
+
+def _checked_student(source: Any) -> Activation:
     made = activation(source, parameter="student")
     _integrable("student", lambda: (made.moments, made.slope_moments))
     if made.moments.second_moment - made.moments.mean**2 < 1e-20:
@@ -127,7 +147,7 @@ def _student(source: Any) -> Activation:
     return made
 
 
-def _teacher(source: Any) -> Activation:
+def _checked_teacher(source: Any) -> Activation:
     made = activation(source, parameter="teacher")
     _integrable("teacher", lambda: made.moments)
     return made

@@ -6,7 +6,6 @@ The setting of [Ba] figures 1 and 3(c): psi2 = N/d = 2, ridge 1e-3, noise 0.1, G
 from __future__ import annotations
 
 import csv
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from firststep import plots
-from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.results import Interrupted, with_error
 from firststep.simulation.run import available_cores, simulate
@@ -63,11 +61,7 @@ Row = dict[str, Any]
 def prepare(folder: Path) -> None:
     """Find out before the work whether the figure can be drawn and written."""
     plots.require()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise InvalidParameter("out", "a folder that can be written", str(folder), error.strerror or "") from None
+    plots.prepare(folder)
 
 
 def theory(curve: Curve, alphas: Sequence[float], dimension: Any) -> list[float]:

@@ -27,6 +27,9 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(2**26), "MALLOC_TRIM_THRESHOLD_": str(2**29)}
 
 
+_spawning = threading.Lock()  # no worker is started while the others are being ended
+
+
 class Workers:
     """Processes that run replicates, for one call of ``simulate`` or for many:
 
@@ -48,17 +51,19 @@ class Workers:
         self.close()
 
     def _start(self) -> None:
+        while len(self._processes) < self.count:
+            self._processes.append(self._spawn())
+
+    def _spawn(self) -> Any:
         environment = {**_MALLOC, **os.environ, **{name: str(self.threads) for name in _THREAD_VARIABLES}}
         program = f"import sys; sys.path[:] = {sys.path!r}; from firststep.simulation.workers import serve; serve()"
-        while len(self._processes) < self.count:
-            process = subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=environment,
-                start_new_session=True,
-            )
-            self._processes.append(process)
+        return subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
 
     def close(self) -> None:
         """End the processes at once."""
@@ -91,6 +96,63 @@ class Workers:
                 yield self._next(answers)
             complete = True
         finally:
+            if not complete:
+                self.close()
+
+    def survive(self, job: Callable[[Any], Any], items: Sequence[Any], tries: int = 3) -> Iterator[tuple[int, Any]]:
+        """(place, job(item)) as they finish, in any order, whatever happens to the workers.
+
+        A worker that dies is replaced and its item tried again; after ``tries`` deaths the answer is the ``WorkerFailed``. An error
+        raised by the job is the answer too.
+        """
+        payload = pickle.dumps(job)
+        waiting: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()  # place, deaths
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        for place in range(len(items)):
+            waiting.put((place, 0))
+        self._start()
+        closing = threading.Event()
+
+        def serve_one(number: int) -> None:
+            fresh = True
+            while not closing.is_set():
+                try:
+                    place, deaths = waiting.get(timeout=0.2)
+                except queue.Empty:
+                    continue  # an item may come back from a worker that dies
+                process = self._processes[number]
+                try:
+                    if fresh:
+                        pickle.dump(payload, process.stdin)
+                        fresh = False
+                    pickle.dump(items[place], process.stdin)
+                    process.stdin.flush()
+                    kind, first, second = pickle.load(process.stdout)
+                    answers.put(("done", place, second if kind == "done" else first))
+                except (OSError, EOFError, pickle.UnpicklingError, ValueError):
+                    if closing.is_set():
+                        return
+                    reason = _obituary(process)
+                    if deaths + 1 < tries:
+                        waiting.put((place, deaths + 1))
+                    else:
+                        answers.put(("done", place, WorkerFailed(reason)))
+                    with _spawning:
+                        if closing.is_set():
+                            return
+                        self._processes[number] = self._spawn()
+                    fresh = True
+
+        complete = False
+        try:
+            for number in range(len(self._processes)):
+                threading.Thread(target=serve_one, args=(number,), daemon=True).start()
+            for _ in items:
+                yield self._next(answers)
+            complete = True
+        finally:
+            with _spawning:
+                closing.set()
             if not complete:
                 self.close()
 

@@ -1,0 +1,122 @@
+"""Where units are computed: in this process, in worker processes of this machine, or on a Dask cluster: with the same results."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from firststep.errors import BackendUnavailable, InvalidParameter, WorkerFailed
+from firststep.problem import whole
+from firststep.simulation.run import available_cores
+from firststep.simulation.workers import Workers
+from firststep.store import Record
+from firststep.sweep.units import Replicate, Unit, compute, lost
+
+_IN_FLIGHT = 4  # units sent ahead to a Dask worker thread
+
+
+class Executor(Protocol):
+    def run(self, units: Sequence[Unit]) -> Iterator[list[Record]]:
+        """The records of each unit as it finishes, in any order."""
+        ...
+
+    def describe(self) -> str: ...
+
+
+class ThisMachine:
+    """Worker processes with one BLAS thread each; ``workers=1`` computes in this process."""
+
+    def __init__(self, workers: Any = None) -> None:
+        self.asked = None if workers is None else whole("workers", workers, 1, 10_000)
+
+    def describe(self) -> str:
+        return "this machine"
+
+    def count(self, units: Sequence[Unit]) -> int:
+        """As many processes as asked for, or as there are cores; one where a GPU may be at work."""
+        on_device = any(isinstance(unit, Replicate) and unit.options.get("backend") == "jax" for unit in units)
+        if on_device:
+            if self.asked is not None and self.asked > 1:
+                raise InvalidParameter("workers", "1 with the jax backend", self.asked, "one device runs one replicate at a time")
+            return 1
+        return max(1, min(self.asked or available_cores(), len(units)))
+
+    def run(self, units: Sequence[Unit]) -> Iterator[list[Record]]:
+        count = self.count(units)
+        if count == 1:
+            for unit in units:
+                yield compute(unit)
+            return
+        with Workers(count) as workers:
+            for place, answer in workers.survive(compute, units):
+                yield _records(units[place], answer)
+
+
+def _records(unit: Unit, answer: Any) -> list[Record]:
+    if isinstance(answer, list):
+        return answer
+    reason = str(answer) if isinstance(answer, WorkerFailed) else f"{type(answer).__name__}: {answer}"
+    return lost(unit, reason)
+
+
+class Dask:
+    """A Dask cluster: the address of a scheduler, or a ``distributed.Client``.
+
+    The workers need firststep and its dependencies. Dask sends the unit of a worker that dies to another one.
+    """
+
+    def __init__(self, client: Any) -> None:
+        if importlib.util.find_spec("distributed") is None:
+            raise BackendUnavailable("dask", "installed", "nothing", "try: pip install 'firststep[cluster]'")
+        from distributed import Client
+
+        self._own = isinstance(client, str)
+        if self._own:
+            try:
+                client = Client(client, timeout="10s", set_as_default=False)
+            except (OSError, ValueError, TimeoutError) as error:
+                hint = " ".join(str(error).split())
+                raise InvalidParameter(
+                    "dask", "the address of a running scheduler, such as tcp://host:8786", client, hint
+                ) from None
+        self.client = client
+
+    def describe(self) -> str:
+        workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
+        return f"a Dask cluster of {workers} worker{'s' if workers != 1 else ''}"
+
+    def run(self, units: Sequence[Unit]) -> Iterator[list[Record]]:
+        from distributed import as_completed
+
+        threads = sum(self.client.nthreads().values())
+        ahead = max(8, _IN_FLIGHT * threads)
+        waiting = iter(enumerate(units))
+        places: dict[str, int] = {}
+
+        def send() -> Any:
+            for place, unit in waiting:
+                future = self.client.submit(compute, unit, pure=False)
+                places[future.key] = place
+                return future
+            return None
+
+        first = [future for future in (send() for _ in range(ahead)) if future is not None]
+        try:
+            finished = as_completed(first)
+            for future in finished:
+                unit = units[places.pop(future.key)]
+                error = future.exception()
+                yield future.result() if error is None else lost(unit, f"the cluster lost it: {error}")
+                future.release()
+                following = send()
+                if following is not None:
+                    finished.add(following)
+        finally:
+            if places:
+                with contextlib.suppress(Exception):
+                    self.client.cancel(list(places), force=True)
+            if self._own:
+                with contextlib.suppress(Exception):
+                    self.client.close()

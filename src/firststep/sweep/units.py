@@ -1,0 +1,199 @@
+"""Units of work: what a worker computes in one go, and the records it makes.
+
+A chunk of predictions is solved in one batch. A replicate of a simulation is run for all its ridge values together. Either makes
+one record per problem with a single ridge, so that a grid that changes finds again what it shares with the old one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from firststep.errors import FirststepError
+from firststep.problem import Problem
+from firststep.simulation.run import PER_RIDGE, simulate
+from firststep.store import DONE, LOST, REFUSED, Record, canonical, clean, key_of
+from firststep.theory.predict import NUMERIC, predict
+
+# Raised when a change of the code changes its numbers: old results are then computed again.
+THEORY_REVISION, SIMULATION_REVISION = 1, 1
+CHUNK = 64  # predictions solved together
+PREDICTED = (
+    "risk", "training_error", "random_features_risk", "gain", "kernel_lower_bound", "alignment", "gradient_norm", "spike_strength",
+    "bulk_variance", "degrees_of_freedom", "quadrature_error", "residual", "iterations",
+)  # fmt: skip
+
+
+class Wanted(NamedTuple):
+    """One result somebody wants: the identity of a record."""
+
+    problem: str
+    computation: str
+    replicate: int
+
+    @property
+    def key(self) -> str:
+        return key_of(*self)
+
+
+def identity(problem: Problem) -> str:
+    """The canonical text of a problem with a single ridge."""
+    return canonical(problem.to_dict())
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Problems that differ only in numbers, each with a single ridge, solved in one batch."""
+
+    problems: tuple[Problem, ...]
+    bulk: str = "exact"
+
+    @property
+    def computation(self) -> str:
+        return canonical({"verb": "predict", "bulk": self.bulk, "revision": THEORY_REVISION})
+
+    @cached_property
+    def wanted(self) -> tuple[Wanted, ...]:
+        return tuple(Wanted(identity(problem), self.computation, 0) for problem in self.problems)
+
+    def records(self) -> list[Record]:
+        begin = time.perf_counter()
+        try:
+            with threadpool_limits(1):
+                found = self._together()
+        except FirststepError as error:
+            if len(self.problems) > 1:  # one of them is at fault: each by itself
+                return [record for problem in self.problems for record in Predictions((problem,), self.bulk).records()]
+            return [Record(*self.wanted[0], REFUSED, {}, {}, _line(error), time.perf_counter() - begin)]
+        seconds = (time.perf_counter() - begin) / len(self.problems)
+        return [
+            Record(*wanted, DONE if not reason else REFUSED, numbers, {}, reason, seconds)
+            for wanted, (numbers, reason) in zip(self.wanted, found, strict=True)
+        ]
+
+    def _together(self) -> list[tuple[dict[str, float | None], str]]:
+        first = self.problems[0]
+        fields = {name: np.array([getattr(problem, name) for problem in self.problems]) for name in NUMERIC}
+        found = predict(first, bulk=self.bulk, **fields)
+        columns = {name: np.broadcast_to(getattr(found, name), found.shape) for name in PREDICTED}
+        answers: list[tuple[dict[str, float | None], str]] = []
+        for place, status in enumerate(found.status):
+            solved = status == "converged"
+            numbers = {name: clean(column[place]) for name, column in columns.items()} if solved else {}
+            answers.append((numbers, "" if solved else f"{status}: residual {found.residual[place]:.1e}, no number is returned"))
+        return answers
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """One replicate of a simulation, at one or several ridge values."""
+
+    problem: Problem  # with a finite dimension
+    model: str
+    seed: int
+    replicate: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def computation(self) -> str:
+        told = {**self.options, "verb": "simulate", "model": self.model, "seed": self.seed, "revision": SIMULATION_REVISION}
+        return canonical(told)
+
+    @cached_property
+    def wanted(self) -> tuple[Wanted, ...]:
+        table = self.problem.to_dict()
+        computation = self.computation
+        return tuple(Wanted(canonical({**table, "ridge": ridge}), computation, self.replicate) for ridge in self.problem.ridges)
+
+    def only(self, ridges: Sequence[float]) -> Replicate:
+        """The same replicate at some of its ridge values."""
+        return Replicate(self.problem.replace(ridge=tuple(ridges)), self.model, self.seed, self.replicate, self.options)
+
+    def records(self) -> list[Record]:
+        begin = time.perf_counter()
+        try:
+            found = simulate(
+                self.problem, replicates=1, seed=self.seed, model=self.model, first_replicate=self.replicate, workers=1,
+                **self.options,
+            )  # fmt: skip
+        except FirststepError as error:
+            return [Record(*each, REFUSED, {}, {}, _line(error), time.perf_counter() - begin) for each in self.wanted]
+        seconds = (time.perf_counter() - begin) / len(self.wanted)
+        several = isinstance(self.problem.ridge, tuple)
+        records = []
+        for place, wanted in enumerate(self.wanted):
+            numbers: dict[str, float | None] = {}
+            arrays: dict[str, Any] = {}
+            for name, values in found.measurements.items():
+                one = values[0][place] if several and name in PER_RIDGE else values[0]
+                if np.ndim(one) == 0:
+                    numbers[name] = clean(float(one))
+                else:
+                    arrays[name] = [clean(each) for each in np.ravel(one)]
+            numbers["kernel_lower_bound"] = clean(found.kernel_lower_bound)
+            records.append(Record(*wanted, DONE, numbers, arrays, "", seconds))
+        return records
+
+
+Unit = Predictions | Replicate
+
+
+def _line(error: BaseException) -> str:
+    return "; ".join(str(error).splitlines())
+
+
+def compute(unit: Unit) -> list[Record]:
+    """The records of a unit; nothing it does can end the sweep."""
+    try:
+        return unit.records()
+    except MemoryError:
+        reason, status = "out of memory", LOST
+    except Exception as error:  # a fault of ours: kept with its name, the others go on
+        reason, status = f"{type(error).__name__}: {_line(error)}", REFUSED
+    return [Record(*wanted, status, {}, {}, reason) for wanted in unit.wanted]
+
+
+def lost(unit: Unit, reason: str) -> list[Record]:
+    """The records of a unit whose worker died."""
+    return [Record(*wanted, LOST, {}, {}, reason) for wanted in unit.wanted]
+
+
+def predictions(problems: Iterable[Problem], bulk: str = "exact") -> Iterator[Predictions]:
+    """Problems in chunks, those that differ only in numbers together."""
+    groups: dict[str, list[Problem]] = {}
+    for problem in problems:
+        rest = {name: value for name, value in problem.to_dict().items() if name not in NUMERIC}
+        groups.setdefault(canonical(rest), []).append(problem)
+    for group in groups.values():
+        for first in range(0, len(group), CHUNK):
+            yield Predictions(tuple(group[first : first + CHUNK]), bulk)
+
+
+def remaining(units: Iterable[Unit], statuses: Mapping[str, str], retry: bool = False) -> list[Unit]:
+    """The units with something left to do: what is done, or has no answer (unless ``retry``), is left out."""
+    finished = {DONE} if retry else {DONE, REFUSED}
+    left: list[Unit] = []
+    for unit in units:
+        missing = [statuses.get(wanted.key) not in finished for wanted in unit.wanted]
+        if not any(missing):
+            continue
+        if isinstance(unit, Replicate) and not all(missing):
+            unit = unit.only([ridge for ridge, is_missing in zip(unit.problem.ridges, missing, strict=True) if is_missing])
+        left.append(unit)
+    return left
+
+
+def describe(record: Record) -> str:
+    """A record in words, for a list of failures."""
+    problem, computation = json.loads(record.problem), json.loads(record.computation)
+    who = computation.get("model") or f"theory ({computation['bulk']} bulk)"
+    which = f", replicate {record.replicate}" if computation["verb"] == "simulate" else ""
+    numbers = ", ".join(f"{name} {problem[name]:g}" for name in ("alpha", "beta", "alpha0", "step", "ridge", "noise"))
+    return f"{who}{which}: {problem['student']} learns {problem['teacher']}, {numbers}, d {problem['dimension']}: {record.reason}"
