@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test test-slow lint format types unit bench lock clean
+.PHONY: demo test test-slow lint format types unit bench docs lock clean
 
 demo: $(READY)
 	$(BIN)/firststep demo --out demo
@@ -31,6 +31,10 @@ test-slow: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run_all.py
+
+docs: $(READY)
+	$(BIN)/python -m sphinx -q -E -W --keep-going -n -d docs/_build/doctrees docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 # The lock file is made by uv, which only whoever changes the dependencies needs.
 lock:

@@ -27,6 +27,7 @@ LAYERS = [
     {"compare", "sweep"},
     {"plots"},
     {"figures"},
+    {"cli_sweep"},
     {"cli", "web"},
 ]
 

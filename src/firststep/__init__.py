@@ -11,6 +11,8 @@ from firststep.errors import (
     InvalidParameter,
     NotConverged,
     NotEnoughMemory,
+    StoreDamaged,
+    StoreError,
     WorkerFailed,
 )
 from firststep.problem import Problem
@@ -18,6 +20,8 @@ from firststep.readouts import ReadoutLaw, readout_law
 from firststep.results import Baselines, Estimate, Interrupted, Simulation
 from firststep.simulation.run import baselines, simulate
 from firststep.simulation.workers import Workers
+from firststep.sweep.experiment import Experiment
+from firststep.sweep.run import Sweep, run_sweep
 from firststep.theory.closed_forms import (
     SmallStep,
     TauStar,
@@ -41,6 +45,7 @@ __all__ = [
     "Baselines",
     "Comparison",
     "Estimate",
+    "Experiment",
     "FirststepError",
     "Interrupted",
     "InvalidParameter",
@@ -52,6 +57,9 @@ __all__ = [
     "ReadoutLaw",
     "Simulation",
     "SmallStep",
+    "StoreDamaged",
+    "StoreError",
+    "Sweep",
     "TauStar",
     "WeightSpectrum",
     "WorkerFailed",
@@ -63,6 +71,7 @@ __all__ = [
     "optimal",
     "predict",
     "readout_law",
+    "run_sweep",
     "simulate",
     "small_step",
     "small_step_limit_alpha",

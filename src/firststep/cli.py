@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 import firststep
+from firststep.cli_sweep import reproduce, sweep_app
 from firststep.errors import FirststepError, InvalidParameter
 from firststep.problem import Problem, read_toml, whole
 from firststep.results import Interrupted
@@ -211,6 +212,10 @@ def models() -> int:
     for name, meaning in MODEL_MEANINGS.items():
         print(f"{name:<22}{meaning}")
     return 0
+
+
+app.command(sweep_app)
+app.command(reproduce)
 
 
 class _Bar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -105,6 +106,25 @@ def plain_ticks(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
             continue
         axis.set_ticks(places, [f"{place:g}" for place in places])
         axis.set_ticks([], minor=True)
+
+
+def readable_logs(axes: Any) -> None:
+    """Logarithmic axes with ticks at 1, 2 and 5 times powers of ten, written as ordinary numbers where they fit."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    for axis in (axes.xaxis, axes.yaxis):
+        if axis.get_scale() == "log":
+            low, high = sorted(axis.get_view_interval())
+            decades = math.log10(high / low)
+            if decades <= 4:
+                axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 2.5 else (1.0,)))
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                axis.set_minor_locator(NullLocator())
+
+
+def style_key(axes: Any, label: str, style: str) -> None:
+    """An entry of the legend for a kind of line, whatever its colour."""
+    axes.plot([], [], color="black", linestyle=style, label=label)
 
 
 def save(drawing: Any, path: Path) -> Path:

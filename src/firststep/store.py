@@ -82,13 +82,12 @@ class Store:
                 raise StoreError(f"there is no store {self.path}: firststep sweep run makes one")
             if not self.path.parent.is_dir():
                 raise StoreError(f"the folder of the store does not exist: {self.path.parent}")
-        else:
-            _look_at(self.path)
-        with self._errors():
-            self._connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+            self._create()
+        _look_at(self.path)
+        self._connect(self.path, _PATIENCE)
         try:
             with self._errors():
-                self._prepare()
+                self._check()
         except BaseException:
             self._connection.close()
             raise
@@ -102,27 +101,42 @@ class Store:
     def close(self) -> None:
         self._connection.close()
 
-    def _prepare(self) -> None:
-        self._patiently("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=FULL")
-        with self._transaction():
-            application, schema = (self._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _NAMES)
-            tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if application != APPLICATION and tables:
-                raise StoreError(f"{self.path} is a SQLite file, but not a firststep store")
-            if application == APPLICATION and schema > SCHEMA:
-                raise StoreError(
-                    f"{self.path} was written by a newer firststep (schema {schema}, this one knows {SCHEMA}): update firststep"
-                )
-            if application == APPLICATION and schema < SCHEMA:
-                raise StoreError(
-                    f"{self.path} has the unknown schema {schema}: start a new store, or use the firststep that made it"
-                )
-            if not tables:
-                for statement in _TABLES.split(";"):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA application_id={APPLICATION}")
-                self._connection.execute(f"PRAGMA user_version={SCHEMA}")
+    def _connect(self, path: Path, patience: float) -> None:
+        with self._errors():
+            self._connection = sqlite3.connect(path, timeout=patience, isolation_level=None)
+            try:
+                self._patiently("PRAGMA journal_mode=WAL")
+                self._connection.execute("PRAGMA synchronous=FULL")
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _create(self) -> None:
+        """A store that appears whole: others that open it at the same moment find all of it, or make it themselves."""
+        try:
+            with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".store") as folder:
+                new = Path(folder) / "new.db"
+                self._connect(new, _PATIENCE)
+                with self._errors():
+                    for statement in _TABLES.split(";"):
+                        self._connection.execute(statement)
+                    self._connection.execute(f"PRAGMA application_id={APPLICATION}")
+                    self._connection.execute(f"PRAGMA user_version={SCHEMA}")
+                    self._connection.close()
+                with contextlib.suppress(FileExistsError):
+                    os.link(new, self.path)
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be made: {error.strerror}") from None
+
+    def _check(self) -> None:
+        application, schema = (self._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _NAMES)
+        if application != APPLICATION:
+            raise StoreError(f"{self.path} is a SQLite file, but not a firststep store")
+        if schema > SCHEMA:
+            told = f"schema {schema}, this one knows {SCHEMA}"
+            raise StoreError(f"{self.path} was written by a newer firststep ({told}): update firststep")
+        if schema < SCHEMA:
+            raise StoreError(f"{self.path} has the unknown schema {schema}: start a new store, or use the firststep that made it")
 
     def _patiently(self, statement: str) -> None:
         """Changing the journal does not wait for other processes by itself."""
@@ -193,6 +207,12 @@ class Store:
                     yield Record(
                         problem, computation, replicate, state, json.loads(numbers), json.loads(arrays), reason, seconds
                     )  # fmt: skip
+
+    def numbers(self) -> dict[str, tuple[str, str, str, float]]:
+        """Status, numbers as JSON text, reason and seconds of every key."""
+        with self._errors():
+            found = self._connection.execute("SELECT key, status, numbers, reason, seconds FROM results")
+            return {key: (status, numbers, reason, seconds) for key, status, numbers, reason, seconds in found}
 
     def runs(self) -> list[dict[str, Any]]:
         """When and with what results were made."""
@@ -294,6 +314,8 @@ def repair(path: str | Path) -> tuple[int, Path]:
                 store._take_over([], rows)
                 count += len(rows)
             store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if not count:
+            raise StoreDamaged(f"no result of {path} can be read: nothing can be saved")
         path.rename(kept)
         for end in ("-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):

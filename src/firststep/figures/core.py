@@ -305,6 +305,7 @@ def draw_panel(panel: Panel, rows: Sequence[Row], scale: Scale, axes: Any) -> No
         axes.set_xlim(panel.xlim)
     if panel.ylim:
         axes.set_ylim(panel.ylim)
+    plots.readable_logs(axes)
     plots.plain_ticks(axes, panel.xticks, panel.yticks)
     if panel.title:
         axes.set_title(panel.title, fontsize=10)

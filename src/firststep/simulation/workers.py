@@ -72,9 +72,7 @@ class Workers:
             process.kill()
         for process in processes:
             process.wait()
-            for stream in (process.stdin, process.stdout):
-                with contextlib.suppress(OSError):
-                    stream.close()
+            _close_pipes(process)
 
     def run(self, job: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
         """(number, job(number)) as they finish, in any order. The first failure is raised."""
@@ -133,6 +131,7 @@ class Workers:
                     if closing.is_set():
                         return
                     reason = _obituary(process)
+                    _close_pipes(process)
                     if deaths + 1 < tries:
                         waiting.put((place, deaths + 1))
                     else:
@@ -185,6 +184,12 @@ def _converse(process: Any, payload: bytes, waiting: queue.SimpleQueue[int], ans
             answers.put(pickle.load(process.stdout))
     except (OSError, EOFError, pickle.UnpicklingError, ValueError):
         answers.put(("died", _obituary(process), None))
+
+
+def _close_pipes(process: Any) -> None:
+    for stream in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):
+            stream.close()
 
 
 def _obituary(process: Any) -> str:

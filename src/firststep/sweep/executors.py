@@ -104,7 +104,7 @@ class Dask:
 
         first = [future for future in (send() for _ in range(ahead)) if future is not None]
         try:
-            finished = as_completed(first)
+            finished = as_completed(first, loop=self.client.loop)
             for future in finished:
                 unit = units[places.pop(future.key)]
                 error = future.exception()

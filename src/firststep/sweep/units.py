@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from firststep.errors import FirststepError
 from firststep.problem import Problem
+from firststep.simulation.design import TRAINED
 from firststep.simulation.run import PER_RIDGE, simulate
 from firststep.store import DONE, LOST, REFUSED, Record, canonical, clean, key_of
 from firststep.theory.predict import NUMERIC, predict
@@ -25,6 +26,7 @@ from firststep.theory.predict import NUMERIC, predict
 # Raised when a change of the code changes its numbers: old results are then computed again.
 THEORY_REVISION, SIMULATION_REVISION = 1, 1
 CHUNK = 64  # predictions solved together
+STEPPING_MODELS = (*TRAINED, "spiked")
 PREDICTED = (
     "risk", "training_error", "random_features_risk", "gain", "kernel_lower_bound", "alignment", "gradient_norm", "spike_strength",
     "bulk_variance", "degrees_of_freedom", "quadrature_error", "residual", "iterations",
@@ -91,6 +93,25 @@ class Predictions:
         return answers
 
 
+@lru_cache(maxsize=4096)
+def _identities(problem: Problem) -> tuple[str, ...]:
+    """The canonical text of a problem at each of its ridge values."""
+    table = problem.to_dict()
+    return tuple(canonical({**table, "ridge": ridge}) for ridge in problem.ridges)
+
+
+@lru_cache(maxsize=4096)
+def _simulation(model: str, seed: int, options: tuple[tuple[str, Any], ...]) -> str:
+    told = {"verb": "simulate", "model": model, "seed": seed, "revision": SIMULATION_REVISION}
+    return canonical({**dict(options), **told})
+
+
+@lru_cache(maxsize=4096)
+def _without_step(problem: Problem, model: str) -> Problem:
+    """The problem as its model sees it: models that take no step give the same numbers whatever the step."""
+    return problem if model in STEPPING_MODELS else problem.replace(step=0.0, alpha0=problem.alpha)
+
+
 @dataclass(frozen=True)
 class Replicate:
     """One replicate of a simulation, at one or several ridge values."""
@@ -103,14 +124,12 @@ class Replicate:
 
     @property
     def computation(self) -> str:
-        told = {**self.options, "verb": "simulate", "model": self.model, "seed": self.seed, "revision": SIMULATION_REVISION}
-        return canonical(told)
+        return _simulation(self.model, self.seed, tuple(sorted(self.options.items())))
 
-    @cached_property
+    @property
     def wanted(self) -> tuple[Wanted, ...]:
-        table = self.problem.to_dict()
         computation = self.computation
-        return tuple(Wanted(canonical({**table, "ridge": ridge}), computation, self.replicate) for ridge in self.problem.ridges)
+        return tuple(Wanted(text, computation, self.replicate) for text in _identities(_without_step(self.problem, self.model)))
 
     def only(self, ridges: Sequence[float]) -> Replicate:
         """The same replicate at some of its ridge values."""
@@ -120,9 +139,14 @@ class Replicate:
         begin = time.perf_counter()
         try:
             found = simulate(
-                self.problem, replicates=1, seed=self.seed, model=self.model, first_replicate=self.replicate, workers=1,
+                _without_step(self.problem, self.model),
+                replicates=1,
+                seed=self.seed,
+                model=self.model,
+                first_replicate=self.replicate,
+                workers=1,
                 **self.options,
-            )  # fmt: skip
+            )
         except FirststepError as error:
             return [Record(*each, REFUSED, {}, {}, _line(error), time.perf_counter() - begin) for each in self.wanted]
         seconds = (time.perf_counter() - begin) / len(self.wanted)
@@ -177,13 +201,16 @@ def predictions(problems: Iterable[Problem], bulk: str = "exact") -> Iterator[Pr
 
 
 def remaining(units: Iterable[Unit], statuses: Mapping[str, str], retry: bool = False) -> list[Unit]:
-    """The units with something left to do: what is done, or has no answer (unless ``retry``), is left out."""
+    """The units with something left to do: what is done, has no answer (unless ``retry``) or is in an earlier unit is left out."""
     finished = {DONE} if retry else {DONE, REFUSED}
     left: list[Unit] = []
+    claimed: set[str] = set()
     for unit in units:
-        missing = [statuses.get(wanted.key) not in finished for wanted in unit.wanted]
+        keys = [wanted.key for wanted in unit.wanted]
+        missing = [key not in claimed and statuses.get(key) not in finished for key in keys]
         if not any(missing):
             continue
+        claimed.update(keys)
         if isinstance(unit, Replicate) and not all(missing):
             unit = unit.only([ridge for ridge, is_missing in zip(unit.problem.ridges, missing, strict=True) if is_missing])
         left.append(unit)

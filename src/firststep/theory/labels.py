@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from firststep.activations import Activation
 from firststep.numerics.quadrature import legendre
@@ -42,7 +43,13 @@ def label_rule(teacher: Activation, offset: float, noise: float, width: float, d
     """The rule for poles no nearer to zero than about ``width``; ``detail`` 0, 1, 2, ...: more nodes.
 
     With the space held fixed, d/dnoise of the compressed yhat is the compressed eps; nodes and weights follow by perturbation.
+    One BLAS thread, so that a rule that is kept has the same last digit wherever it was made.
     """
+    with threadpool_limits(1):
+        return _label_rule(teacher, offset, noise, width, detail)
+
+
+def _label_rule(teacher: Activation, offset: float, noise: float, width: float, detail: int) -> LabelRule:
     label, direction, error, mass = _fine_law(teacher, offset, noise, width)
     root = np.sqrt(mass)
     size = math.sqrt(float(np.sum(mass * label**2)))

@@ -1,0 +1,147 @@
+"""``run_sweep``: an experiment, its store and its results."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firststep.errors import InvalidParameter
+from firststep.problem import whole
+from firststep.store import LOST, REFUSED, Record, Store
+from firststep.sweep import table
+from firststep.sweep.engine import Tally, Watcher, execute
+from firststep.sweep.executors import Dask, Executor, ThisMachine
+from firststep.sweep.experiment import Experiment
+from firststep.sweep.units import Unit, describe
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The results of an experiment, as far as they are computed.
+
+    ``rows`` has one entry per result; ``summary`` one per point, with means and standard errors over replicates; ``frame`` and
+    ``dataset`` are the same for pandas and xarray.
+    """
+
+    experiment: Experiment
+    rows: tuple[table.Row, ...]
+    tally: Tally
+    failures: tuple[str, ...] = field(default=())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every result is there, with a number."""
+        return self.tally.finished == self.tally.wanted and not self.failures
+
+    def summary(self) -> list[dict[str, Any]]:
+        return table.summary(self.rows)
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one row per result."""
+        return table.frame(self.rows)
+
+    def dataset(self) -> Any:
+        """An xarray Dataset over the axes of the experiment."""
+        return table.dataset(self.experiment, self.rows)
+
+    def to_csv(self, path: str | Path) -> None:
+        table.write_csv(self.rows, Path(path))
+
+    def to_parquet(self, path: str | Path) -> None:
+        table.write_parquet(self.rows, Path(path))
+
+    def to_netcdf(self, path: str | Path) -> None:
+        table.write_netcdf(self.dataset(), Path(path))
+
+    def __str__(self) -> str:
+        tally = self.tally
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return f"{self.experiment.describe()}\n  {tally.finished} of {tally.wanted} results{failed}"
+
+    __repr__ = __str__
+
+
+def read(experiment: Any) -> Experiment:
+    """An experiment from itself, a dictionary, or the path of a TOML file."""
+    if isinstance(experiment, Experiment):
+        return experiment
+    if isinstance(experiment, Mapping):
+        return Experiment.from_dict(experiment)
+    if isinstance(experiment, str | Path):
+        return Experiment.from_toml(experiment)
+    raise InvalidParameter("experiment", "an Experiment, a dictionary or the path of a TOML file", experiment)
+
+
+def shard_of(text: Any) -> tuple[int, int]:
+    """(i, n) of a text such as 3/16."""
+    allowed = "i/n with whole numbers 1 <= i <= n, such as 3/16"
+    try:
+        part, parts = (whole("shard", each, 1) for each in str(text).split("/"))
+    except (InvalidParameter, ValueError):
+        raise InvalidParameter("shard", allowed, text) from None
+    if part > parts:
+        raise InvalidParameter("shard", allowed, text)
+    return part, parts
+
+
+def run_sweep(
+    experiment: Any,
+    store: str | Path | None = None,
+    *,
+    workers: Any = None,
+    dask: Any = None,
+    shard: Any = None,
+    retry: bool = False,
+    watch: Watcher | None = None,
+) -> Sweep:
+    """Compute what is missing of an experiment and return all of it.
+
+    Args:
+        experiment: an ``Experiment``, a dictionary of the shape of its TOML file, or the path of such a file.
+        store: the file of results; what it holds is not computed again. Without one the results live only in what is returned.
+        workers: processes of this machine; default: as many as there are cores.
+        dask: the address of a Dask scheduler or a ``distributed.Client``, instead of this machine.
+        shard: "i/n": only this part of the work, for job arrays.
+        retry: compute again what had no answer before.
+        watch: called with a ``Tally`` after every unit of work.
+    """
+    question = read(experiment)
+    units = question.units() if shard is None else question.shard(*shard_of(shard))
+    if dask is not None and workers is not None:
+        raise InvalidParameter("workers", "left out with dask", workers, "the cluster has its own")
+    executor: Executor = Dask(dask) if dask is not None else ThisMachine(workers)
+    with _opened(store) as place:
+        tally = execute(units, place, executor, experiment=question.name, retry=retry, watch=watch)
+        return results(question, place, units, tally)
+
+
+def results(experiment: Experiment, store: Store, units: list[Unit] | None = None, tally: Tally | None = None) -> Sweep:
+    """What a store holds of an experiment; nothing is computed."""
+    units = experiment.units() if units is None else units
+    statuses = store.statuses()
+    keys = {wanted.key for unit in units for wanted in unit.wanted}
+    if tally is None:
+        tally = Tally(wanted=len(keys), found=sum(key in statuses for key in keys))
+    rows = tuple(table.rows(experiment, store.numbers()))
+    return Sweep(experiment, rows, tally, tuple(describe(record) for record in failed(store, keys, statuses)))
+
+
+def failed(store: Store, keys: set[str], statuses: Mapping[str, str] | None = None) -> list[Record]:
+    """The results without a number."""
+    statuses = store.statuses() if statuses is None else statuses
+    bad = [key for key in keys if statuses.get(key) in (REFUSED, LOST)]
+    return list(store.records(bad)) if bad else []
+
+
+@contextmanager
+def _opened(path: str | Path | None) -> Iterator[Store]:
+    if path is not None:
+        with Store(path) as store:
+            yield store
+        return
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "results.db") as store:
+        yield store

@@ -1,0 +1,61 @@
+"""A small experiment, and the command line in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from firststep.store import Store
+from firststep.sweep.experiment import Experiment
+
+PROBLEM = dict(student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, readout="signs")
+
+
+def table(**changes: Any) -> dict[str, Any]:
+    """Six points, theory and two models."""
+    base: dict[str, Any] = dict(
+        name="small", problem=dict(PROBLEM), axes=dict(alpha=[1, 2, 4], ridge=[0.01, 0.1]),
+        predict=dict(dimension=["inf", "simulated"]),
+        simulate=dict(models=["network", "linear"], dimension=30, replicates=3),
+    )  # fmt: skip
+    return {**base, **changes}
+
+
+def long_file(folder: Path, replicates: int = 150, dimension: int = 80) -> Path:
+    """An experiment file that takes some seconds."""
+    path = folder / "long.toml"
+    path.write_text(
+        'seed = 3\n[problem]\nstudent = "tanh"\nteacher = "sin"\nbeta = 1\nalpha0 = 4\n[axes]\nalpha = [1, 2, 4]\n'
+        f'[predict]\n[simulate]\nmodels = ["network"]\ndimension = {dimension}\nreplicates = {replicates}\n'
+    )
+    return path
+
+
+def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+    """A firststep command in a process of its own."""
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "firststep.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str], timeout: float = 120) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err
+
+
+def wanted_keys(path: Path) -> set[str]:
+    return {wanted.key for unit in Experiment.from_toml(path).units() for wanted in unit.wanted}
+
+
+def contents(path: Path) -> dict[str, Any]:
+    """Everything a store holds that must not depend on how it was computed: key, status, numbers but the times, arrays."""
+    with Store(path, create=False) as store:
+        return {
+            record.key: (record.status, {k: v for k, v in record.numbers.items() if k != "replicate_seconds"}, record.arrays)
+            for record in store.records()
+        }  # fmt: skip

@@ -1,0 +1,96 @@
+"""A real Dask cluster: a scheduler and two worker processes, one of which is killed during the run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from helpers import contents, finish, long_file, start
+
+from firststep import InvalidParameter, run_sweep
+from firststep.store import Store
+from firststep.sweep.executors import Dask
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    file = tmp_path / "scheduler.json"
+    environment = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s"}
+
+    def launch(*words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "dask", *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            cwd=tmp_path,
+        )  # fmt: skip
+
+    scheduler = launch("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
+    started = [scheduler]
+    try:
+        give_up = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < give_up:
+            time.sleep(0.05)
+        workers = [
+            launch("worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--no-nanny") for _ in range(2)
+        ]  # fmt: skip
+        started += workers
+        import json
+
+        address = json.loads(file.read_text())["address"]
+        from distributed import Client
+
+        with Client(address, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        yield address, workers
+    finally:
+        for process in started:
+            process.kill()
+        for process in started:
+            process.wait()
+
+
+def test_a_cluster_that_loses_a_worker_gives_the_same_results(
+    tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]
+) -> None:  # fmt: skip
+    address, workers = cluster
+    path = long_file(tmp_path, replicates=60)
+    process = start("sweep", "run", path, "--dask", address)
+    store = path.with_suffix(".db")
+    give_up = time.monotonic() + 60
+    while time.monotonic() < give_up:
+        if store.exists() and store.stat().st_size:
+            with Store(store) as found:
+                if len(found.statuses()) > 40:
+                    break
+        time.sleep(0.05)
+    workers[0].send_signal(signal.SIGKILL)
+    code, out, err = finish(process)
+    assert code == 0, err
+    assert "183 of 183 results" in out
+    assert run_sweep(path, tmp_path / "local.db", workers=2).complete
+    assert contents(store) == contents(tmp_path / "local.db")
+
+
+def test_a_client_of_the_user(tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]) -> None:
+    from distributed import Client
+
+    with Client(cluster[0], set_as_default=False) as client:
+        executor = Dask(client)
+        assert executor.describe() == "a Dask cluster of 2 workers"
+        done = run_sweep(long_file(tmp_path, replicates=3), dask=client)
+        assert done.complete
+        assert client.status == "running"  # ours to close, not firststep's
+
+
+def test_no_scheduler() -> None:
+    with pytest.raises(InvalidParameter, match="dask must be the address of a running scheduler"):
+        run_sweep(
+            {"problem": {"student": "tanh", "teacher": "sin", "alpha": 1, "beta": 1}, "predict": {}}, dask="tcp://127.0.0.1:1"
+        )
+    with pytest.raises(InvalidParameter, match="workers must be left out with dask"):
+        run_sweep({"problem": {"student": "tanh", "teacher": "sin", "alpha": 1, "beta": 1}, "predict": {}}, dask="x", workers=2)

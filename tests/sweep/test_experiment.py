@@ -1,0 +1,144 @@
+"""Experiment files: what they mean, and every fault of one at once."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import PROBLEM, table
+
+from firststep import Experiment, InvalidParameter, Problem
+from firststep.sweep.units import Predictions, Replicate
+
+
+def test_grid_of_crossed_and_zipped_axes() -> None:
+    made = Experiment.from_dict(
+        dict(
+            problem=dict(student="tanh", teacher="sin", beta=1),
+            axes={"alpha": [1, 2, 3], "step": {"linspace": [0, 2, 5]}, "alpha0": [2, 4, 6], "ridge": {"logspace": [1e-2, 1, 3]}},
+            zip=[["alpha", "alpha0"]],
+            predict={},
+        )
+    )
+    assert made.shape == (3, 5, 3)
+    assert [axis.name for axis in made.axes] == ["alpha", "step", "ridge"]
+    assert all(point.problem.alpha0 == 2 * point.problem.alpha for point in made.points)
+    assert sorted({point.problem.ridge for point in made.points}) == pytest.approx([0.01, 0.1, 1.0])
+    assert {point.problem.step for point in made.points} == {0, 0.5, 1, 1.5, 2}
+    assert made.points[1].place == (0, 0, 1)
+
+
+def test_units_share_networks_between_ridges_and_batch_theory() -> None:
+    made = Experiment.from_dict(table())
+    units = made.units()
+    theory = [unit for unit in units if isinstance(unit, Predictions)]
+    assert sum(len(unit.problems) for unit in theory) == 12
+    assert len(theory) == 2  # one batch for each dimension
+    replicates = [unit for unit in units if isinstance(unit, Replicate)]
+    assert len(replicates) == 3 * 3 * 2  # alpha, replicate, model: both ridges together
+    assert all(unit.problem.ridges == (0.01, 0.1) for unit in replicates)
+    assert [unit.replicate for unit in replicates] == sorted(unit.replicate for unit in replicates)
+
+
+def test_theory_at_the_sizes_of_the_simulation() -> None:
+    made = Experiment.from_dict(table(axes=dict(alpha=[1.23])))
+    (_, limit), (_, sized) = made.theory_problems(made.points[0])
+    assert limit.dimension == math.inf
+    assert (sized.dimension, sized.alpha) == (30, 37 / 30)
+
+
+def test_several_ridges_of_the_problem_are_an_axis() -> None:
+    made = Experiment.from_dict(dict(problem=dict(PROBLEM, alpha=2, ridge="1e-3..1:4"), predict={}))
+    assert made.shape == (4,)
+    assert made.axes[0].name == "ridge"
+
+
+def test_ridge_of_the_other_convention_follows_alpha() -> None:
+    problem = dict(PROBLEM, ridge_convention="cui", ridge=0.1)
+    made = Experiment.from_dict(dict(problem=problem, axes=dict(alpha=[1, 4]), predict={}))
+    assert [point.problem.ridge for point in made.points] == [0.1, 0.025]
+
+
+def test_every_fault_of_a_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(
+        """
+sede = 1
+zip = [["alpha", "beta"], 3]
+[problem]
+student = "tahn"
+alhpa = 3
+dimension = 100
+[axes]
+alpha = [1, -2, "x"]
+step = { linspce = [0, 2, 3] }
+ridge = [1, 1]
+noise = { logspace = [0, 1, 3] }
+readout = []
+[predict]
+bulk = "exct"
+dimension = 1
+[simulate]
+model = "network"
+replicates = 0
+batches = "some"
+backend = "cuda"
+"""
+    )
+    with pytest.raises(InvalidParameter) as caught:
+        Experiment.from_toml(path)
+    told = {fault.parameter: str(fault) for fault in caught.value.faults}
+    assert set(told) >= {
+        "sede", "zip[0]", "zip[1]", "problem.student", "problem.teacher", "problem.beta", "problem.alhpa", "problem.dimension",
+        "axes.alpha[1]", "axes.alpha[2]", "axes.step", "axes.ridge", "axes.noise.logspace", "axes.readout", "predict.bulk",
+        "predict.dimension", "simulate.model", "simulate.dimension", "simulate.replicates", "simulate", "simulate.backend",
+    }  # fmt: skip
+    assert "did you mean seed?" in told["sede"]
+    assert "did you mean tanh?" in told["problem.student"]
+    assert "did you mean alpha?" in told["problem.alhpa"]
+    assert "did you mean models?" in told["simulate.model"]
+    assert "did you mean exact?" in told["predict.bulk"]
+    assert all("\n" not in line for line in told.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "parameter"),
+    [
+        ({"predict": None, "simulate": None}, "predict"),
+        ({"axes": {"alpha": [0.001]}}, "simulate.dimension"),
+        ({"axes": 3}, "axes"),
+        ({"problem": {**PROBLEM, "alpha": 1}}, "problem.alpha"),
+        ({"simulate": {"dimension": 30, "replicates": 2, "steps": 2, "reuse": "yes"}}, "simulate"),
+        ({"name": ""}, "name"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_faults_name_their_place(changes: dict[str, object], parameter: str) -> None:
+    given = {name: value for name, value in table(**changes).items() if value is not None}
+    with pytest.raises(InvalidParameter) as caught:
+        Experiment.from_dict(given)
+    assert parameter in [fault.parameter for fault in caught.value.faults]
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.toml"
+    broken.write_text("alpha = = 3")
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes(b"# \xe9")
+    for path in (broken, latin, tmp_path / "none.toml", tmp_path):
+        with pytest.raises(InvalidParameter, match="experiment must be"):
+            Experiment.from_toml(path)
+
+
+def test_a_function_of_a_script_has_no_name_to_keep() -> None:
+    import jax.numpy as jnp
+
+    with pytest.raises(InvalidParameter, match="a name or an expression"):
+        Experiment.from_dict(table(problem={**PROBLEM, "student": lambda z: jnp.tanh(z) + 0.1 * jnp.sin(z) ** 3}))
+
+
+def test_values_of_arrays_are_taken() -> None:
+    made = Experiment.from_dict(dict(problem=PROBLEM, axes=dict(alpha=np.linspace(1, 2, 3)), predict={}))
+    assert [point.problem for point in made.points] == [Problem(**PROBLEM, alpha=a) for a in (1, 1.5, 2)]

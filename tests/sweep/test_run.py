@@ -1,0 +1,209 @@
+"""Sweeps: the same numbers as predict and simulate, computed once, whoever computes them."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import PROBLEM, contents, table
+
+from firststep import Experiment, InvalidParameter, Problem, predict, run_sweep, simulate
+from firststep.store import DONE, LOST, REFUSED, Store
+from firststep.sweep import units as units_module
+from firststep.sweep.engine import execute
+from firststep.sweep.executors import ThisMachine
+from firststep.sweep.units import Predictions, Replicate, compute
+
+
+def test_numbers_are_those_of_predict_and_simulate(tmp_path: Path) -> None:
+    done = run_sweep(table(), tmp_path / "a.db")
+    assert done.complete
+    for row in done.rows:
+        problem = Problem(**PROBLEM, alpha=row["alpha"], ridge=row["ridge"])
+        if row["verb"] == "predict" and row["dimension"] == "inf":
+            assert row["risk"] == pytest.approx(predict(problem).risk, rel=1e-10)
+            assert row["random_features_risk"] == pytest.approx(predict(problem).random_features_risk, rel=1e-10)
+        elif row["verb"] == "simulate":
+            found = simulate(problem, 30, 3, model=row["model"])
+            assert row["risk"] == pytest.approx(found.risk.values[row["replicate"]], rel=1e-9)
+    count = {verb: sum(row["verb"] == verb for row in done.rows) for verb in ("predict", "simulate")}
+    assert count == {"predict": 12, "simulate": 36}
+
+
+def test_a_second_run_computes_nothing_and_a_changed_axis_only_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    path = tmp_path / "a.db"
+    run_sweep(table(), path, workers=1)
+    calls: list[object] = []
+    monkeypatch.setattr("firststep.sweep.executors.compute", lambda unit: calls.append(unit) or compute(unit))
+    again = run_sweep(table(), path, workers=1)
+    assert not calls
+    assert again.tally.found == again.tally.wanted
+    wider = run_sweep(table(axes=dict(alpha=[1, 2, 8], ridge=[0.01, 0.1, 1.0])), path, workers=1)
+    assert wider.complete
+    replicates = [unit for unit in calls if isinstance(unit, Replicate)]
+    old = [unit for unit in replicates if unit.problem.alpha in (1, 2)]
+    assert len(old) == 2 * 2 * 3
+    assert all(unit.problem.ridges == (1.0,) for unit in old)
+    assert len([unit for unit in replicates if unit.problem.alpha == 8]) == 2 * 3
+
+
+def test_models_without_a_step_are_computed_once_for_all_steps(tmp_path: Path) -> None:
+    grid = table(
+        axes=dict(alpha=[2], step=[0.5, 1, 2]), simulate=dict(models=["random-features", "linear"], dimension=30, replicates=2)
+    )
+    del grid["predict"]
+    done = run_sweep(grid, tmp_path / "a.db", workers=1)
+    assert done.tally.wanted == 4
+    assert len(done.rows) == 12
+    direct = simulate(Problem(**PROBLEM, alpha=2, step=2), 30, 2, model="random-features")
+    rows = [row for row in done.rows if row["model"] == "random-features" and row["step"] == 2]
+    assert [row["risk"] for row in rows] == pytest.approx(list(direct.risk.values), rel=1e-12)
+
+
+def test_results_do_not_depend_on_the_executor(tmp_path: Path) -> None:
+    for name, workers in (("one", 1), ("two", 2)):
+        run_sweep(table(), tmp_path / f"{name}.db", workers=workers)
+    assert contents(tmp_path / "one.db") == contents(tmp_path / "two.db")
+
+
+def test_shards_make_the_whole(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        run_sweep(table(), tmp_path / f"{number}.db", shard=f"{number}/3", workers=1)
+    run_sweep(table(), tmp_path / "whole.db", workers=1)
+    with Store(tmp_path / "1.db") as store:
+        for number in (2, 3):
+            store.merge(tmp_path / f"{number}.db")
+    assert contents(tmp_path / "1.db") == contents(tmp_path / "whole.db")
+    for bad in ("0/3", "4/3", "x", "1/2/3", "1"):
+        with pytest.raises(InvalidParameter, match="shard must be i/n"):
+            run_sweep(table(), shard=bad)
+
+
+def test_what_cannot_be_computed_is_recorded_and_does_not_stop_the_rest(tmp_path: Path) -> None:
+    grid = table(axes=dict(alpha=[1, 2], ridge=[0.0, 0.1]))
+    path = tmp_path / "a.db"
+    done = run_sweep(grid, path, workers=1)
+    assert not done.complete
+    assert len(done.failures) == 4  # theory has no ridge 0; the simulation has
+    assert all("ridge must be" in line and "theory" in line for line in done.failures)
+    assert all(math.isfinite(row["risk"]) for row in done.rows if row["status"] == DONE)
+    assert run_sweep(grid, path, workers=1).tally.finished == done.tally.wanted  # refused for good: not tried again
+    retried = run_sweep(grid, path, workers=1, retry=True)
+    assert retried.tally.refused == 4
+
+
+def test_what_was_lost_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.db"
+
+    def no_memory(*_: object, **__: object) -> object:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(units_module, "simulate", no_memory)
+        done = run_sweep(table(), path, workers=1)
+    with Store(path) as store:
+        states = list(store.statuses().values())
+    assert states.count(LOST) == 36
+    assert states.count(DONE) == 12
+    assert "out of memory" in done.failures[0]
+    assert run_sweep(table(), path, workers=1).complete
+
+
+def test_a_fault_of_ours_is_kept_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> object:
+        raise TypeError("oops")
+
+    monkeypatch.setattr(units_module, "simulate", broken)
+    records = compute(Replicate(Problem(**PROBLEM, alpha=2, dimension=30), "network", 0, 0))
+    assert [(each.status, each.reason) for each in records] == [(REFUSED, "TypeError: oops")]
+
+
+def test_a_chunk_with_a_bad_problem_solves_the_others() -> None:
+    problem = Problem(**PROBLEM, alpha=2)
+    unit = Predictions((problem, problem.replace(ridge=0.0), problem.replace(alpha=3)))
+    assert [each.status for each in compute(unit)] == [DONE, REFUSED, DONE]
+
+
+def test_tables(tmp_path: Path) -> None:
+    done = run_sweep(table(), tmp_path / "a.db")
+    frame = done.frame()
+    assert len(frame) == len(done.rows) == 48
+    mean = frame[(frame.model == "network") & (frame.alpha == 2) & (frame.ridge == 0.1)].risk.mean()
+    data = done.dataset()
+    assert dict(data.sizes) == {
+        "bulk": 1, "theory_dimension": 2, "alpha": 3, "ridge": 2, "model": 2, "dimension": 1, "replicate": 3,
+    }  # fmt: skip
+    assert float(data.risk.sel(model="network", alpha=2, ridge=0.1).mean()) == pytest.approx(mean)
+    assert not np.isnan(data.theory_risk.values).any()
+    entry = next(e for e in done.summary() if (e["model"], e["alpha"], e["ridge"]) == ("network", 2, 0.1))
+    assert (entry["count"], entry["mean"]["risk"]) == (3, pytest.approx(mean))
+    done.to_csv(tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [float(line["risk"]) for line in lines] == [row["risk"] for row in done.rows]
+    assert lines[0]["dimension"] == "inf"
+    done.to_parquet(tmp_path / "a.parquet")
+    import pyarrow.parquet
+    import xarray
+
+    assert pyarrow.parquet.read_table(tmp_path / "a.parquet").num_rows == 48
+    done.to_netcdf(tmp_path / "a.nc")
+    with xarray.open_dataset(tmp_path / "a.nc", engine="scipy") as back:
+        assert float(back.risk.sum()) == pytest.approx(float(data.risk.sum()))
+    assert not list(tmp_path.glob(".*part"))
+
+
+def test_zipped_axes_are_coordinates_of_the_first() -> None:
+    grid = dict(
+        problem=dict(student="tanh", teacher="sin", beta=1),
+        axes=dict(alpha=[1, 2], alpha0=[3, 4]),
+        zip=[["alpha", "alpha0"]],
+        predict={},
+    )
+    data = run_sweep(grid).dataset()
+    assert data.alpha0.dims == ("alpha",)
+    assert float(data.theory_risk.sel(alpha=2).squeeze()) == pytest.approx(
+        predict(Problem(student="tanh", teacher="sin", beta=1, alpha=2, alpha0=4)).risk
+    )
+
+
+def test_axes_of_words() -> None:
+    grid = dict(
+        problem=dict(teacher="sin", beta=1), axes=dict(student=["tanh", "erf"], readout=["ones", "signs"], alpha=[2]), predict={}
+    )
+    data = run_sweep(grid).dataset()
+    assert float(data.theory_risk.sel(student="erf", readout="ones").squeeze()) == pytest.approx(
+        predict(Problem(student="erf", teacher="sin", beta=1, alpha=2, readout="ones")).risk
+    )
+
+
+def test_one_device_takes_one_process() -> None:
+    units = Experiment.from_dict(table(simulate=dict(dimension=30, replicates=2, backend="jax"))).units()
+    assert ThisMachine().count(units) == 1
+    with pytest.raises(InvalidParameter, match="workers must be 1 with the jax backend"):
+        ThisMachine(4).count(units)
+
+
+def test_jax_backend_in_a_sweep(tmp_path: Path) -> None:
+    grid = table(axes=dict(alpha=[2], ridge=[0.01]), simulate=dict(dimension=30, replicates=2, backend="jax", device="cpu"))
+    done = run_sweep(grid, tmp_path / "a.db")
+    assert done.complete
+    ours = [row["risk"] for row in done.rows if row["model"] == "network" and row["ridge"] == 0.01]
+    direct = simulate(Problem(**PROBLEM, alpha=2, ridge=0.01), 30, 2, backend="jax", device="cpu")
+    assert ours == pytest.approx(list(direct.risk.values), rel=1e-9)
+    with Store(tmp_path / "a.db") as store:
+        assert "jax" in store.runs()[0]["versions"]
+
+
+def test_the_watcher_sees_every_unit(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    with Store(tmp_path / "a.db") as store:
+        execute(Experiment.from_dict(table()).units(), store, ThisMachine(1), watch=lambda t: seen.append((t.finished, t.wanted)))
+    assert seen[0] == (0, 48)
+    assert seen[-1] == (48, 48)
+    assert [number for number, _ in seen] == sorted(number for number, _ in seen)
