@@ -7,7 +7,14 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-RUNS = (["cpu_replicate.py"], ["cpu_replicate.py", "--student", "erf"], ["workers.py"], ["memory.py"], ["theory_speed.py"])
+RUNS = (
+    ["cpu_replicate.py"],
+    ["cpu_replicate.py", "--student", "erf"],
+    ["workers.py"],
+    ["memory.py"],
+    ["theory_speed.py"],
+    ["sweep_machinery.py"],
+)
 
 
 def main() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ def blocks(page: str, language: str) -> list[str]:
     return [text for kind, text in found if kind == language]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/simulation.md", "docs/api.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/simulation.md", "docs/sweeps.md", "docs/api.md"])
 def test_python_examples_run(page: str) -> None:
     import firststep
 
@@ -53,6 +55,17 @@ def test_the_problem_file_of_the_docs_is_valid(tmp_path: Path) -> None:
     assert len(Problem.from_toml(path).ridges) == 13
 
 
+def test_the_experiments_of_the_docs_are_valid(tmp_path: Path) -> None:
+    from importlib.resources import files
+
+    from firststep import Experiment
+
+    path = tmp_path / "experiment.toml"
+    for text in (blocks("docs/sweeps.md", "toml")[0], files("firststep.sweep").joinpath("example.toml").read_text()):
+        path.write_text(text)
+        assert len(Experiment.from_toml(path).points) in (9 * 9 * 2 * 2, 9 * 2 * 2)
+
+
 def test_every_link_leads_somewhere() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
@@ -63,3 +76,10 @@ def test_every_link_leads_somewhere() -> None:
 def test_no_page_is_unfinished() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
         assert "@@" not in page.read_text(), page
+
+
+def test_the_documents_build_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "-n", "-d", tmp_path / "trees", ROOT / "docs", tmp_path / "html"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "html" / "theory.html").exists()

@@ -128,8 +128,12 @@ class Activation:
             raise InvalidParameter("degree", "a whole number >= 0", degree)
         return self._expectation("that is", integrands).value
 
-    def __str__(self) -> str:
+    @cached_property
+    def _text(self) -> str:
         return expressions.name_of(self.expression)
+
+    def __str__(self) -> str:
+        return self._text
 
     def __repr__(self) -> str:
         return f"Activation({str(self)!r})"

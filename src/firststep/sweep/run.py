@@ -11,7 +11,7 @@ from typing import Any
 
 from firststep.errors import InvalidParameter
 from firststep.problem import whole
-from firststep.store import LOST, REFUSED, Record, Store
+from firststep.store import LOST, REFUSED, Store
 from firststep.sweep import table
 from firststep.sweep.engine import Tally, Watcher, execute
 from firststep.sweep.executors import Dask, Executor, ThisMachine
@@ -122,19 +122,14 @@ def run_sweep(
 def results(experiment: Experiment, store: Store, units: list[Unit] | None = None, tally: Tally | None = None) -> Sweep:
     """What a store holds of an experiment; nothing is computed."""
     units = experiment.units() if units is None else units
-    statuses = store.statuses()
+    numbers = store.numbers()
     keys = {wanted.key for unit in units for wanted in unit.wanted}
     if tally is None:
-        tally = Tally(wanted=len(keys), found=sum(key in statuses for key in keys))
-    rows = tuple(table.rows(experiment, store.numbers()))
-    return Sweep(experiment, rows, tally, tuple(describe(record) for record in failed(store, keys, statuses)))
-
-
-def failed(store: Store, keys: set[str], statuses: Mapping[str, str] | None = None) -> list[Record]:
-    """The results without a number."""
-    statuses = store.statuses() if statuses is None else statuses
-    bad = [key for key in keys if statuses.get(key) in (REFUSED, LOST)]
-    return list(store.records(bad)) if bad else []
+        tally = Tally(wanted=len(keys), found=sum(key in numbers for key in keys))
+    rows = tuple(table.rows(experiment, numbers))
+    bad = [key for key in keys if key in numbers and numbers[key][0] in (REFUSED, LOST)]
+    failures = tuple(describe(record) for record in store.records(bad)) if bad else ()
+    return Sweep(experiment, rows, tally, failures)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 
 from firststep.errors import BackendUnavailable
 from firststep.problem import Problem
-from firststep.store import DONE
+from firststep.store import DONE, key_of
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.units import PREDICTED, Predictions, Replicate, Wanted, identity
 
@@ -43,9 +43,10 @@ def rows(experiment: Experiment, found: Mapping[str, tuple[str, str, str, float]
             problem = point.problem.replace(dimension=d)
             fields = problem.to_dict()
             for model in experiment.models:
+                (first,) = Replicate(problem, model, experiment.seed, 0, experiment.options).wanted
                 for number in range(experiment.replicates):
-                    (wanted,) = Replicate(problem, model, experiment.seed, number, experiment.options).wanted
-                    yield from _row(("simulate", model, "", number, experiment.seed), fields, found.get(wanted.key))
+                    key = key_of(first.problem, first.computation, number)
+                    yield from _row(("simulate", model, "", number, experiment.seed), fields, found.get(key))
 
 
 def _row(what: tuple[Any, ...], fields: Mapping[str, Any], found: tuple[str, str, str, float] | None) -> Iterator[Row]:
@@ -88,13 +89,9 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
         with partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
-            writer.writerows([_cell(row.get(name)) for name in COLUMNS] for row in rows)
+            writer.writerows([row.get(name) for name in COLUMNS] for row in rows)  # None is written as nothing
 
     _replace(path, write)
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None else value
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
