@@ -58,7 +58,8 @@ def run(
 
     Example: firststep sweep init ridge.toml && firststep sweep run ridge.toml && firststep sweep plot ridge.toml
     """
-    from firststep.sweep.run import read, run_sweep
+    from firststep.store import Store
+    from firststep.sweep.run import advance, read
     from firststep.sweep.watching import Watch, text
 
     question = read(experiment)
@@ -66,14 +67,14 @@ def run(
     print(question.describe(), file=sys.stderr)
     names = tuple(name for axis in question.axes for name in axis.values)
     state: dict[str, Any] = {}
-    with Watch(names) as watch:
+    with Watch(names) as watch, Store(place) as opened:
 
         def keep(tally: Any) -> None:
             state["tally"] = tally
             watch(tally)
 
         try:
-            done = run_sweep(question, place, workers=workers, dask=dask, shard=shard, retry=retry, watch=keep)
+            done = advance(question, opened, workers=workers, dask=dask, shard=shard, retry=retry, watch=keep)
         except KeyboardInterrupt:
             told = text(state["tally"]) if "tally" in state else "nothing new"
             raise Interrupted(None, f"interrupted: {told} in {place}; the same command continues") from None
@@ -116,14 +117,20 @@ def status(
     json_: Annotated[bool, Parameter(name="--json", help="print one JSON object", negative=())] = False,
 ) -> int:
     """Say how far a sweep is, and what failed. Exit code 1 if something failed."""
-    held = _held(experiment, store)
-    tally, place = held.tally, _place(experiment, store)
+    from firststep.store import Store
+    from firststep.sweep.run import read, standing
+
+    question, place = read(experiment), _place(experiment, store)
+    with Store(place, create=False) as opened:
+        tally, failures = standing(question, opened)
     if json_:
-        told = {"name": held.experiment.name, "wanted": tally.wanted, "finished": tally.finished, "failed": len(held.failures)}
-        print(json.dumps({**told, "failures": list(held.failures), "store": str(place)}))
-        return 1 if held.failures else 0
-    print(held)
-    return _failures(held.failures, place)
+        told = {"name": question.name, "wanted": tally.wanted, "finished": tally.finished, "failed": len(failures)}
+        print(json.dumps({**told, "failures": list(failures), "store": str(place)}))
+        return 1 if failures else 0
+    print(
+        f"{question.describe()}\n  {tally.finished} of {tally.wanted} results" + (f", {len(failures)} failed" if failures else "")
+    )
+    return _failures(failures, place)
 
 
 @sweep_app.command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,6 +267,19 @@ def _workers(asked: int | Workers | None, design: Design, replicates: int, backe
     needed, limit = design.memory(backend.dtype.itemsize), backend.memory_limit()
     fitting = max(1, limit // needed) if limit else replicates
     return Workers(min(replicates, available_cores(), fitting), threads)
+
+
+def fitting_replicates(problem: Problem, model: str, options: Mapping[str, Any]) -> int | None:
+    """How many replicates fit in memory at once; None if the memory is not known."""
+    engine = _cached_backend(options.get("backend", "numpy"), options.get("device", "auto"), options.get("dtype", "float64"), 1)
+    limit = engine.memory_limit()
+    if limit is None:
+        return None
+    sizes = problem.sizes()
+    tests = options.get("test_samples") or max(2000, 4 * sizes.dimension)
+    rows = block_rows(sizes.width, sizes.dimension, engine)
+    design = make_design(problem, model, Training(), sizes, tests, rows, _kernel_function(model, options.get("kernel")))
+    return max(1, limit // design.memory(engine.dtype.itemsize))
 
 
 def available_cores() -> int:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from firststep.errors import BackendUnavailable, InvalidParameter, WorkerFailed
 from firststep.problem import whole
-from firststep.simulation.run import available_cores
+from firststep.simulation.run import available_cores, fitting_replicates
 from firststep.simulation.workers import Workers
 from firststep.store import Record
 from firststep.sweep.units import Replicate, Unit, compute, lost
@@ -35,13 +35,15 @@ class ThisMachine:
         return "this machine"
 
     def count(self, units: Sequence[Unit]) -> int:
-        """As many processes as asked for, or as there are cores; one where a GPU may be at work."""
+        """As many processes as asked for, or as there are cores and memory; one where a GPU may be at work."""
         on_device = any(isinstance(unit, Replicate) and unit.options.get("backend") == "jax" for unit in units)
         if on_device:
             if self.asked is not None and self.asked > 1:
                 raise InvalidParameter("workers", "1 with the jax backend", self.asked, "one device runs one replicate at a time")
             return 1
-        return max(1, min(self.asked or available_cores(), len(units)))
+        if self.asked is not None:
+            return max(1, min(self.asked, len(units)))
+        return max(1, min(available_cores(), len(units), *_fitting(units)))
 
     def run(self, units: Sequence[Unit]) -> Iterator[list[Record]]:
         count = self.count(units)
@@ -52,6 +54,20 @@ class ThisMachine:
         with Workers(count) as workers:
             for place, answer in workers.survive(compute, units):
                 yield _records(units[place], answer)
+
+
+def _fitting(units: Sequence[Unit]) -> list[int]:
+    """How many of the largest replicates fit in memory together."""
+    replicates = [unit for unit in units if isinstance(unit, Replicate)]
+    kinds = {(unit.problem.dimension, unit.model): unit for unit in replicates}
+    largest = max((d for d, _ in kinds), default=0)
+    found = []
+    for (d, model), unit in kinds.items():
+        if d == largest:
+            widest = max((u.problem for u in replicates if u.problem.dimension == d), key=lambda p: (p.beta, p.alpha, p.alpha0))
+            with contextlib.suppress(InvalidParameter):  # the unit itself will say what is wrong
+                found.append(fitting_replicates(widest, model, unit.options))
+    return [count for count in found if count is not None]
 
 
 def _records(unit: Unit, answer: Any) -> list[Record]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from firststep.errors import InvalidParameter
 from firststep.problem import whole
@@ -16,7 +16,7 @@ from firststep.sweep import table
 from firststep.sweep.engine import Tally, Watcher, execute
 from firststep.sweep.executors import Dask, Executor, ThisMachine
 from firststep.sweep.experiment import Experiment
-from firststep.sweep.units import Unit, describe
+from firststep.sweep.units import describe
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,26 +110,53 @@ def run_sweep(
         watch: called with a ``Tally`` after every unit of work.
     """
     question = read(experiment)
-    units = question.units() if shard is None else question.shard(*shard_of(shard))
+    with _opened(store) as place:
+        state = advance(question, place, workers=workers, dask=dask, shard=shard, retry=retry, watch=watch)
+        return Sweep(question, tuple(table.rows(question, place.numbers())), state.tally, state.failures)
+
+
+class State(NamedTuple):
+    """How far a sweep is."""
+
+    tally: Tally
+    failures: tuple[str, ...]
+
+
+def advance(
+    experiment: Experiment,
+    store: Store,
+    *,
+    workers: Any = None,
+    dask: Any = None,
+    shard: Any = None,
+    retry: bool = False,
+    watch: Watcher | None = None,
+) -> State:
+    """Compute what is missing, without reading the rest."""
+    units = experiment.units() if shard is None else experiment.shard(*shard_of(shard))
     if dask is not None and workers is not None:
         raise InvalidParameter("workers", "left out with dask", workers, "the cluster has its own")
     executor: Executor = Dask(dask) if dask is not None else ThisMachine(workers)
-    with _opened(store) as place:
-        tally = execute(units, place, executor, experiment=question.name, retry=retry, watch=watch)
-        return results(question, place, units, tally)
+    tally = execute(units, store, executor, experiment=experiment.name, retry=retry, watch=watch)
+    return State(tally, _failures(store, {wanted.key for unit in units for wanted in unit.wanted}, store.statuses()))
 
 
-def results(experiment: Experiment, store: Store, units: list[Unit] | None = None, tally: Tally | None = None) -> Sweep:
+def standing(experiment: Experiment, store: Store) -> State:
+    """How far a sweep is; nothing is computed."""
+    statuses = store.statuses()
+    keys = {wanted.key for unit in experiment.units() for wanted in unit.wanted}
+    return State(Tally(wanted=len(keys), found=sum(key in statuses for key in keys)), _failures(store, keys, statuses))
+
+
+def results(experiment: Experiment, store: Store) -> Sweep:
     """What a store holds of an experiment; nothing is computed."""
-    units = experiment.units() if units is None else units
-    numbers = store.numbers()
-    keys = {wanted.key for unit in units for wanted in unit.wanted}
-    if tally is None:
-        tally = Tally(wanted=len(keys), found=sum(key in numbers for key in keys))
-    rows = tuple(table.rows(experiment, numbers))
-    bad = [key for key in keys if key in numbers and numbers[key][0] in (REFUSED, LOST)]
-    failures = tuple(describe(record) for record in store.records(bad)) if bad else ()
-    return Sweep(experiment, rows, tally, failures)
+    state = standing(experiment, store)
+    return Sweep(experiment, tuple(table.rows(experiment, store.numbers())), state.tally, state.failures)
+
+
+def _failures(store: Store, keys: set[str], statuses: Mapping[str, str]) -> tuple[str, ...]:
+    bad = [key for key in keys if statuses.get(key) in (REFUSED, LOST)]
+    return tuple(describe(record) for record in store.records(bad)) if bad else ()
 
 
 @contextmanager

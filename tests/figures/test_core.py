@@ -1,0 +1,116 @@
+"""What figures are made of: the verdict, the table, resuming, the catalogue, the command."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from firststep import InvalidParameter, Problem, compare
+from firststep.cli import run
+from firststep.figures import catalogue
+from firststep.figures.core import Curve, Figure, Panel, Scale, judge, make, score
+from firststep.figures.core import predicted as theory_of
+
+PROBLEM = dict(student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, readout="signs", ridge=0.1)
+
+
+def small(bulk: str | None = "as the model", bias: float = 0.0) -> Figure:
+    curve = Curve("network", lambda a: Problem(**PROBLEM, alpha=a + bias), at=(1.0, 2.0), bulk=bulk)
+    still = Curve("no step", lambda a: Problem(**PROBLEM, alpha=a), at=(1.0, 2.0), model="random-features", color="orange")
+    return Figure(
+        "small", "A small figure", "firststep", "Nothing to see.",
+        lambda scale: [Panel([curve, still], "alpha", "samples", "risk", levels=[(0.06, "bound")])],
+        quick=Scale(40, 4), full=Scale(80, 8, full=True),
+    )  # fmt: skip
+
+
+def row(z: float, relative: float, replicates: int = 10, judged: bool = True) -> dict[str, object]:
+    return dict(
+        curve="a", x="alpha", x_value=1.0, theory=1.0, simulated=1.0, standard_error=0.1, z=z, relative=relative,
+        score=score(z, replicates), judged=judged,
+    )  # fmt: skip
+
+
+def test_the_score_takes_out_the_tails_of_few_replicates() -> None:
+    assert score(2.0, 10_000) == pytest.approx(2.0, abs=1e-3)
+    assert score(-3.0, 5) == pytest.approx(-scipy.stats.norm.isf(scipy.stats.t.sf(3.0, 4)))
+    assert abs(score(3.0, 4)) < 2.5
+    assert math.isnan(score(3.0, 1))
+    assert math.isnan(score(math.nan, 5))
+
+
+def test_the_verdict() -> None:
+    good = judge([row(2.0, 0.03), row(-1.0, 0.2), row(30.0, 0.001)])
+    assert good.agrees
+    assert good.points == 3
+    bad = judge([row(2.0, 0.03), row(9.0, 0.03), row(9.0, 0.5, judged=False)])
+    assert [each["z"] for each in bad.apart] == [9.0]
+    assert "DISAGREE at 1 points" in str(bad)
+    assert str(judge([])) == "no point has both theory and simulation"
+    rng = np.random.default_rng(0)
+    wrong = sum(
+        not judge([row(t, 0.1, 6) for t in scipy.stats.t.rvs(5, size=40, random_state=rng)]).agrees for _ in range(400)
+    )  # fmt: skip
+    assert wrong <= 12  # true agreement is called disagreement about one time in a hundred
+
+
+def test_a_figure_is_computed_drawn_written_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make(small(), tmp_path, small().quick)
+    assert [path.suffix for path in made.files] == [".png", ".pdf", ".csv", ".txt"]
+    assert all(path.stat().st_size > 100 for path in made.files)
+    with made.files[2].open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4
+    direct = compare(Problem(**PROBLEM, alpha=2.0), 40, 4)["risk"]
+    found = next(each for each in rows if each["curve"] == "network" and each["x_value"] == "2.0")
+    assert float(found["simulated"]) == pytest.approx(direct.simulated, rel=1e-10)
+    assert float(found["standard_error"]) == pytest.approx(direct.standard_error, rel=1e-10)
+    assert float(found["theory"]) == pytest.approx(direct.theory, rel=1e-9)
+    assert float(found["z"]) == pytest.approx(direct.z, rel=1e-6)
+
+    def never(unit: object) -> object:
+        raise AssertionError("nothing is left to compute")
+
+    monkeypatch.setattr("firststep.sweep.executors.compute", never)
+    again = make(small(), tmp_path, small().quick)
+    assert [each["simulated"] for each in again.rows] == [each["simulated"] for each in made.rows]
+
+
+def test_theory_of_several_kinds_of_problem() -> None:
+    problems = [Problem(**PROBLEM, alpha=1), Problem(**{**PROBLEM, "student": "erf"}, alpha=1), Problem(**PROBLEM, alpha=2)]
+    from firststep import predict
+
+    assert list(theory_of(problems, "risk", "exact")) == pytest.approx([predict(p).risk for p in problems], rel=1e-10)
+
+
+def test_every_figure_of_the_catalogue_describes_itself() -> None:
+    for name in catalogue.NAMES:
+        figure = catalogue.figure(name)
+        assert figure.name == name
+        assert figure.title
+        assert figure.source
+        assert len(figure.caption) > 40
+        assert figure.full.full
+        assert not figure.quick.full
+    with pytest.raises(InvalidParameter, match="did you mean ba-fig1"):
+        catalogue.figure("ba-fig-1")
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(["reproduce", "list"]) == 0
+    assert capsys.readouterr().out.count("\n") == len(catalogue.NAMES)
+    assert run(["reproduce", "nothing"]) == 2
+    assert "figure must be one of" in capsys.readouterr().err
+    assert run(["reproduce", "ba-fig1", "--quick", "--full"]) == 2
+    monkeypatch.setattr(catalogue, "figure", lambda name: small())
+    assert run(["reproduce", "ba-fig1", "--out", str(tmp_path / "here"), "--workers", "1"]) == 0
+    assert "4 points with theory and simulation: agree" in capsys.readouterr().out
+    assert (tmp_path / "here" / "small.png").exists()
+    monkeypatch.setattr(catalogue, "figure", lambda name: small(bias=0.0, bulk="isotropic"))
+    assert run(["reproduce", "ba-fig1", "--out", "/dev/null/x"]) == 2
+    assert "out must be a folder that can be written" in capsys.readouterr().err
