@@ -61,7 +61,7 @@ def test_the_verdict() -> None:
 
 def test_a_figure_is_computed_drawn_written_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make(small(), tmp_path, small().quick)
-    assert [path.suffix for path in made.files] == [".png", ".pdf", ".csv", ".txt"]
+    assert [path.suffix for path in made.files] == [".png", ".pdf", ".csv", ".txt", ".json"]
     assert all(path.stat().st_size > 100 for path in made.files)
     with made.files[2].open() as file:
         rows = list(csv.DictReader(file))

@@ -7,6 +7,7 @@ engine into a store beside the picture, so a figure that was interrupted continu
 from __future__ import annotations
 
 import csv
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ import scipy.stats
 from firststep import plots
 from firststep.compare import BULKS, at_size
 from firststep.problem import Problem
-from firststep.results import Estimate
+from firststep.results import Estimate, plain, versions
 from firststep.store import DONE, Record, Store
 from firststep.sweep.engine import Tally, Watcher, execute, results_of
 from firststep.sweep.executors import Executor
@@ -328,13 +329,13 @@ class Made:
 def make(
     figure: Figure, folder: Path, scale: Scale, executor: Executor | None = None, watch: Callable[[Tally], None] | None = None
 ) -> Made:
-    """Compute, judge, draw and write: NAME.png, NAME.pdf, NAME.csv, NAME.txt, and the store NAME.db of its simulations."""
+    """Compute, judge, draw and write: NAME.png, .pdf, .csv, the verdict as .txt and .json, and the store .db of its simulations."""
     plots.require()
     plots.prepare(folder)
     with Store(folder / f"{figure.name}.db") as store:
         rows = figure.compute(scale, store, executor, watch)
     verdict = judge(rows)
-    files = [folder / f"{figure.name}.{end}" for end in ("png", "pdf", "csv", "txt")]
+    files = [folder / f"{figure.name}.{end}" for end in ("png", "pdf", "csv", "txt", "json")]
     with plots.blank(*figure.shape(scale)) as drawing:
         figure.draw(rows, scale, drawing)
         drawing.suptitle(figure.title, fontsize=11)
@@ -344,7 +345,19 @@ def make(
     size = "full" if scale.full else "quick"
     about = f"{figure.name} ({figure.source}), {size}: d = {scale.dimension}, {scale.replicates} replicates, seed {figure.seed}"
     files[3].write_text(f"{about}\n{figure.caption}\n{verdict}\n", encoding="utf-8")
+    files[4].write_text(json.dumps(summary(figure, scale, verdict), indent=1) + "\n", encoding="utf-8")
     return Made(figure, tuple(rows), verdict, tuple(files))
+
+
+def summary(figure: Figure, scale: Scale, verdict: Verdict) -> dict[str, Any]:
+    """What was made and how theory and simulation compare, fit for JSON."""
+    numbers = ("largest_z", "largest_score", "limit", "largest_relative")
+    return {
+        "figure": figure.name, "source": figure.source, "title": figure.title, "caption": figure.caption, "seed": figure.seed,
+        "full": scale.full, "dimension": scale.dimension, "replicates": scale.replicates, "options": dict(scale.options),
+        "points": verdict.points, **{name: plain(getattr(verdict, name)) for name in numbers},
+        "apart": len(verdict.apart), "agrees": verdict.agrees, "versions": versions(),
+    }  # fmt: skip
 
 
 def write_table(rows: Sequence[Row], path: Path) -> None:

@@ -43,6 +43,13 @@ z_j = (xi/|v|, 0) [j = 1 only] - R_j t:
 
 J is stationary in xi, so xi is frozen too.
 
+Own output. The step is taken on y - f, and f(x) = (1/N) sum_j at_j s(<w_j, x>) is what the network says before it: of order
+1/sqrt N, but it moves every row by -(q/N) at_i sum_j at_j w_j, q = etat E[s']^2, which takes a share q out of the random rows along
+the readout, where the mean features live. At finite d, with the P x P matrix T = diag(E_p - D_p) of the rows' share of the noise,
+the first part of Kmean becomes
+
+    d mu0^T (beta pi)^(1/2) (D + (1 - q a a^T) T (1 - q a a^T))^-1 (beta pi)^(1/2) mu0,     a_p = at_p sqrt(pi_p).
+
 Common mode. All features share the fluctuation of |x|^2 = d + sqrt(2d) xi: mu0 + sqrt(2/d) c mu0' xi. Where the mean features are
 no larger than that (small steps, readouts with a mean, students with E[s He2] != 0) it counts. Then functions of (kappa, xi) that
 are linear in xi are kept as a second set of K nodes with the same S, on which the target vanishes.
@@ -86,6 +93,8 @@ class Mean(NamedTuple):
     vector_products: Any  # X[yhat^i] . X[yhat^j] (., 3, 3), or None
     dimension: Any  # d (.), or None for infinity
     free: Any  # functions (K, .) fitted freely, where the mean features span more than their nodes can show, or None
+    readout: Any  # at_p (., P)
+    feedback: Any  # q = etat E[s']^2 at finite d (.), or None
 
     def part(self, places: Any) -> Mean:
         """Some of the problems."""
@@ -180,7 +189,26 @@ class Projection(NamedTuple):
     root: Any  # sqrt S
 
 
-def projection(bulk: Bulk, mean: Mean, at: Equations, shapes: Forms, s_weights: Any, xp: Any, stop: Any) -> Projection:
+def coherent_noise(bulk: Bulk, mean: Mean, state: State, xp: Any) -> tuple[Any, Any]:
+    """(D + (1 - q a a^T) diag(E - D) (1 - q a a^T), 1 - q a a^T), a_p = at_p sqrt(pi_p): see ``own output`` above."""
+    share = bulk.mass / xp.sum(bulk.mass, -1, keepdims=True)
+    a = mean.readout * xp.sqrt(share)
+    turn = np.eye(a.shape[-1]) - mean.feedback[:, None, None] * a[:, :, None] * a[:, None, :]
+    rows = (state.energy - state.diagonal)[:, None, :]
+    return state.diagonal[:, :, None] * np.eye(a.shape[-1]) + (turn * rows) @ turn, turn
+
+
+def _coherent(bulk: Bulk, mean: Mean, state: State, xp: Any) -> Any:
+    """(., P, K) whose Gram matrix over P is the first part of Kmean over d: sqrt(Theta_p) mu0 where the rows are independent."""
+    if mean.feedback is None:
+        return mean.mean * xp.sqrt(bulk.mass / state.energy)[..., None]
+    noise, _ = coherent_noise(bulk, mean, state, xp)
+    return xp.linalg.solve(xp.linalg.cholesky(noise), mean.mean * xp.sqrt(bulk.mass)[..., None])
+
+
+def projection(
+    bulk: Bulk, mean: Mean, state: State, at: Equations, shapes: Forms, s_weights: Any, xp: Any, stop: Any
+) -> Projection:  # fmt: skip
     """The bordered system ((1 + F, U), (U^T, -delta)): N sum_p (pi_p/E_p) mu0 mu0 in directions scaled to length one.
 
     In direction i of singular value sigma_i of sqrt S mu0^T sqrt(Theta/beta), delta = (1/N)/(1/N + sigma^2): zero for d = infinity,
@@ -192,7 +220,7 @@ def projection(bulk: Bulk, mean: Mean, at: Equations, shapes: Forms, s_weights: 
     root = xp.tile(xp.sqrt(s_weights), (1, size // s_weights.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
     if mean.free is None:
-        columns = root[:, :, None] * xp.swapaxes(mean.mean * xp.sqrt(theta)[..., None], 1, 2)  # (., K, P)
+        columns = root[:, :, None] * xp.swapaxes(_coherent(bulk, mean, state, xp), 1, 2)  # (., K, P)
     else:
         columns = root[:, :, None] * mean.free
     _, sigma, right = thin_svd(stop(columns), xp)
@@ -256,7 +284,7 @@ def outcome(
     """Errors at the solution: ``mapping`` is Lambda, ``s_weights`` S."""
     r = bulk.basis.shape[1]
     shapes = forms(bulk, mean, state, at, xp)
-    fit = projection(bulk, mean, at, shapes, s_weights, xp, stop)
+    fit = projection(bulk, mean, state, at, shapes, s_weights, xp, stop)
     h0, h1, h2 = mean.target
     rows = _row_vectors(bulk, mean, xp)
     f = s_weights * h1
@@ -351,8 +379,18 @@ def frozen_gradient(
     by_theta = by_theta + bulk.noise * xp.einsum("bl,blp->bp", y**2, square)
     for fluctuation in mean.fluctuations:
         by_theta = by_theta + apply(fluctuation, g) ** 2
+    by_diagonal = xp.zeros_like(at.theta)
     if mean.dimension is not None:
-        by_theta = by_theta + mean.dimension[:, None] * apply(mean.mean, g) ** 2
+        size = mean.dimension[:, None]
+        drive = apply(mean.mean, g)
+        if mean.feedback is None:
+            by_theta = by_theta + size * drive**2
+        else:
+            noise, turn = coherent_noise(bulk, mean, state, xp)
+            answer = xp.linalg.solve(noise, (xp.sqrt(bulk.mass) * drive)[..., None])[..., 0]
+            turned_answer = apply(turn, answer)
+            by_theta = by_theta + size * turned_answer**2 * state.energy**2 / bulk.mass
+            by_diagonal = size * (turned_answer**2 - answer**2)
     if shapes.sources is not None:
         # dPi/dz_j = 2 sum_l y_l^j (w^1_l (p - D eta/alpha0) - Phi c_l/alpha0 + w^0_l Z Z_l/alpha0)
         steady = p if pencil.frame is None else p - xp.where(np.arange(n) >= r, eta, 0.0) / alpha0[:, None]
@@ -373,7 +411,7 @@ def frozen_gradient(
     by_inverse = outer(b_z, b_z) - outer(b_v, b_v) + outer(p1, p1) + slanted + xp.swapaxes(slanted, 1, 2)
     rows, columns, times = triangle(r)
     by_matrix = -(at.inverse @ by_inverse @ at.inverse)[:, rows, columns] * times
-    explicit = xp.pad(by_matrix, ((0, 0), (0, at.theta.shape[1])))
+    explicit = xp.concatenate([by_matrix, by_diagonal], 1)
     rows, columns, times = triangle(n)
     phi_theta = at.theta / state.energy
     return (

@@ -147,7 +147,8 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
     """What does not change in a batch. In the small-step limit the bulk stays isotropic.
 
     The common mode of |x|^2 is a correction at finite d; at d = infinity it is left where the mean features are small, along the
-    mean of the readout, unless the student has a mean itself and fits that direction freely.
+    mean of the readout, unless the student has a mean itself and fits that direction freely. The network's own output counts at
+    finite d; the spiked model takes no step and has none.
     """
     readout, constants = problem.readout, slope_constants(problem.student)
     infinite = problem.dimension == math.inf
@@ -159,7 +160,7 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
         free = polynomial_degrees(problem.student) if constants.slope != 0 else (0.0, -1.0)
     return Model(
         problem.student, problem.teacher, constants, bulk == "isotropic" or small_limit, problem.init == "gaussian",
-        readout.mean, readout.second_moment, steps, common, free,
+        readout.mean, readout.second_moment, steps, common, not infinite and steps and bulk == "exact", free,
     )  # fmt: skip
 
 

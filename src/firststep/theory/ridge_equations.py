@@ -126,7 +126,7 @@ def examine(
         overlap_gap = xp.maximum(matrix_gap, xp.max(xp.abs(gap[:, rows.size :]) / state.diagonal, -1))
         return Fit(at, weights, None, gap, xp.maximum(at.residual, overlap_gap))
     shapes = forms(bulk, mean, state, at, xp)
-    leverage, coupling = smoother(projection(bulk, mean, at, shapes, before, xp, stop), omega.size, xp)
+    leverage, coupling = smoother(projection(bulk, mean, state, at, shapes, before, xp, stop), omega.size, xp)
     weights = weights_of(mapping, at.slope, omega, alpha, leverage / (alpha * mean.dimension)[:, None], xp)
     overlap_gap = xp.max(xp.abs(weights / before - 1) * xp.minimum(1.0, 100 * omega), -1)
     return Fit(at, weights, coupling, apply(mapping, before) - packed, xp.maximum(at.residual, overlap_gap))

@@ -40,6 +40,7 @@ class Model(NamedTuple):
     readout_square: float
     steps: bool  # whether the weights move at all
     common_mode: bool  # whether the shared fluctuation of |x|^2 counts
+    own_output: bool  # whether the network's output before the step counts
     free_degrees: tuple[float, float] | None  # even and odd degrees the mean fits freely (Gaussian readout, d = infinity)
 
 
@@ -152,10 +153,12 @@ def assemble(
         size = (0.0 if numbers.dimension is None else 1 / xp.sqrt(numbers.dimension)) * xp.ones_like(numbers.alpha)
         features = xp.concatenate([features, size[:, None, None] * common_mode(law, moments)], -1)
     chaos = model.constants.has_linear_fluctuation and not model.isotropic and model.steps
+    feedback = numbers.rate * model.constants.slope**2 if model.own_output else None
     mean = Mean(
         features, moments.spread, fluctuations, rules.kappa, given.target, law.gradient_norm, given.alignment, given.rest,
         law.linear_chaos if chaos else None, law.higher_chaos if chaos else None, law.vector_products if chaos else None,
         numbers.dimension, None if model.free_degrees is None else xp.asarray(free_functions(rules.kappa, *model.free_degrees)),
+        rules.values, feedback,
     )  # fmt: skip
     return Setup(bulk, mean, law.variance)
 

@@ -1,0 +1,117 @@
+"""The output of the network before its step: y - f instead of y. It counts at finite d, where the readout meets the random rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from firststep import Problem, predict
+from firststep.theory.bulk import State
+from firststep.theory.outcome import coherent_noise
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_predict import solve
+from test_theory_parts import prepared
+
+
+@pytest.mark.parametrize(("step", "readout"), [(0.5, "signs"), (0.3, "1:0.5,2:0.5")])
+def test_paired_simulations_with_and_without_it(step: float, readout: str) -> None:
+    """Networks that step on y - f and on y, with the same random numbers: the difference of their risks is that of the theory."""
+    d = 120
+    problem = Problem(
+        student="tanh", teacher="sin", beta=1, alpha0=4, alpha=4, noise=0.1, readout=readout, step=step, ridge=0.01, dimension=d
+    )  # fmt: skip
+    law, noise, ridge = problem.readout, problem.noise, problem.ridge
+    rng = np.random.default_rng(7)
+    n = 4 * d
+    differences = []
+    with threadpool_limits(1):
+        for _ in range(200):
+            theta = rng.standard_normal(d)
+            theta /= np.linalg.norm(theta)
+            start = rng.standard_normal((d, d)) / np.sqrt(d)
+            values = rng.choice(np.array(law.values), d, p=np.array(law.weights))
+            step_inputs, inputs, tests = (rng.standard_normal((size, d)) for size in (n, n, 2000))
+            labels = np.sin(step_inputs @ theta) + noise * rng.standard_normal(n)
+            wanted = np.sin(inputs @ theta) + noise * rng.standard_normal(n)
+            inner = step_inputs @ start
+            output, slope = np.tanh(inner) @ values / d, 1 - np.tanh(inner) ** 2
+            risks = []
+            for residual in (labels, labels - output):
+                weights = start + step * step_inputs.T @ (residual[:, None] * values * slope) / n
+                features, seen = np.tanh(inputs @ weights) / np.sqrt(d), np.tanh(tests @ weights) / np.sqrt(d)
+                fit = np.linalg.solve(features.T @ features / n + ridge / d * np.eye(d), features.T @ wanted / n)
+                risks.append(np.mean((seen @ fit - np.sin(tests @ theta)) ** 2))
+            differences.append(risks[0] - risks[1])
+    measured, error = np.mean(differences), np.std(differences) / np.sqrt(len(differences))
+    expected = solve(problem, own_output=False).risk - predict(problem).risk
+    assert abs(expected) > 10 * error
+    assert expected == pytest.approx(measured, rel=0.12, abs=3 * error)
+
+
+def test_noise_along_the_readout_by_brute_force() -> None:
+    """In a drawn matrix: the inverse of D + (1 - Q) rows rows^T (1 - Q), seen by sums over neurons of one value."""
+    rng = np.random.default_rng(3)
+    count, d, q = 1600, 1200, 0.7
+    values = np.array([0.5, np.sqrt(1.75)])
+    diagonal, kind = np.array([0.3, 0.8]), np.repeat([0, 1], count // 2)
+    units = np.stack([kind == p for p in (0, 1)]) / np.sqrt(count / 2)
+    found, energy = np.zeros((2, 2)), np.zeros(2)
+    draws = 6
+    for _ in range(draws):
+        rows = rng.standard_normal((count, d)) * np.sqrt(0.4 / d)
+        turn = np.eye(count) - q * np.outer(values[kind], values[kind]) / count
+        plain = np.linalg.inv(np.diag(diagonal[kind]) + rows @ rows.T)
+        energy += np.array([1 / np.diag(plain)[kind == p].mean() for p in (0, 1)]) / draws
+        moved = turn @ rows
+        found += units @ np.linalg.solve(np.diag(diagonal[kind]) + moved @ moved.T, units.T) / draws
+
+    class Parts:
+        mass = np.array([[0.65, 0.65]])
+        readout = values[None]
+        feedback = np.array([q])
+
+    state = State(None, diagonal[None], energy[None], None)
+    noise, _ = coherent_noise(Parts, Parts, state, np)  # type: ignore[arg-type]
+    assert found == pytest.approx(np.linalg.inv(noise[0]), rel=0.05, abs=0.02 * np.abs(found).max())
+    assert abs(found[1, 1] * energy[1] - 1) > 0.1  # it is not a small effect here
+
+
+def test_it_vanishes_with_the_dimension_and_is_not_in_the_spiked_model() -> None:
+    problem = Problem(student="tanh", teacher="sin", beta=1, alpha0=4, alpha=4, noise=0.1, readout="signs", step=1, ridge=0.01)
+    gaps = []
+    for d in (200, 2000, 20_000):
+        with_it = predict(problem.replace(dimension=d)).risk
+        gaps.append(abs(solve(problem.replace(dimension=d), own_output=False).risk / with_it - 1))
+    assert gaps[0] > 3 * gaps[1] > 9 * gaps[2]
+    spiked = problem.replace(dimension=200)
+    assert predict(spiked, bulk="isotropic").risk == pytest.approx(solve(spiked, "isotropic", own_output=False).risk, rel=1e-12)
+
+
+@pytest.mark.parametrize("readout", ["signs", "gaussian"])
+def test_derivative_of_the_coherent_part(readout: str) -> None:
+    """d J/dE and d J/dD of J = s^T noise^-1 s, as the gradient of the error uses them."""
+    problem = Problem(student="relu", teacher="sin", beta=1, alpha0=2, alpha=3, readout=readout, step=1, ridge=0.05, dimension=300)
+    setup, solution, _, _ = prepared(problem)
+    bulk, mean, state = setup.bulk, setup.mean, solution.state
+    source = np.random.default_rng(0).standard_normal(bulk.mass.shape)
+
+    def value(energy: np.ndarray, diagonal: np.ndarray) -> float:
+        noise, _ = coherent_noise(bulk, mean, state._replace(energy=energy, diagonal=diagonal), np)
+        return float(source[0] @ np.linalg.solve(noise[0], source[0]))
+
+    noise, turn = coherent_noise(bulk, mean, state, np)
+    answer = np.linalg.solve(noise[0], source[0])
+    turned = turn[0] @ answer
+    for place in range(0, source.shape[1], 7):
+        h = 1e-5 * state.energy[0, place]
+        move = np.zeros_like(state.energy)
+        move[0, place] = h
+        by_energy = (value(state.energy + move, state.diagonal) - value(state.energy - move, state.diagonal)) / (2 * h)
+        by_diagonal = (value(state.energy, state.diagonal + move) - value(state.energy, state.diagonal - move)) / (2 * h)
+        assert by_energy == pytest.approx(-(turned[place] ** 2), rel=1e-5, abs=1e-7)
+        assert by_diagonal == pytest.approx(turned[place] ** 2 - answer[place] ** 2, rel=1e-5, abs=1e-7)
