@@ -24,10 +24,10 @@ def problem(psi1: float, eta: float, exponent: float) -> Problem:
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
-    at = spaced(*RANGE, scale.points)
-    still = Curve("random features (no step)", lambda x: problem(x, 4, 0), at, model="random-features", color="orange", marker="s")
-    small = Curve(r"small step, $\eta = 4$", lambda x: problem(x, 4, 0), at, color="pink", marker="^")
-    large = Curve(r"large step, $\eta = 2\sqrt{N}$", lambda x: problem(x, 2, 0.5), at, color="blue", marker="o")
+    at, line = spaced(*RANGE, scale.points), spaced(*RANGE, 19)
+    still = Curve("random features (no step)", lambda x: problem(x, 4, 0), at, line, "random-features", color="orange", marker="s")
+    small = Curve(r"small step, $\eta = 4$", lambda x: problem(x, 4, 0), at, line, color="pink", marker="^")
+    large = Curve(r"large step, $\eta = 2\sqrt{N}$", lambda x: problem(x, 2, 0.5), at, line, color="blue", marker="o")
     bound = problem(1, 4, 0).kernel_lower_bound
     return [
         Panel(

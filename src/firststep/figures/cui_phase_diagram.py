@@ -37,7 +37,7 @@ class Map:
     ticks: tuple[tuple[float, ...], tuple[float, ...]]
     fixed: dict[str, float]
     checks: tuple[tuple[float, float], ...]
-    words: tuple[tuple[float, float, str], ...]  # written on the map
+    words: tuple[tuple[float, float, str, str], ...]  # written on the map, from the left end, with their colour
 
     def problem(self, x: float, y: float) -> Problem:
         given = {**self.fixed, self.fields[0]: x, self.fields[1]: y}
@@ -51,14 +51,14 @@ MAPS = (
         (r"step samples per dimension $\alpha_0$", r"step size $\tilde\eta$"),
         ((0.25, 32.0), (0.1, 10.0)), ((0.25, 1, 4, 16), (0.1, 0.3, 1, 3, 10)), {"alpha": 2.0, "beta": 1.0},
         ((0.5, 0.3), (0.5, 4.0), (2.0, 1.0), (4.0, 6.0), (12.0, 0.5), (12.0, 3.0)),
-        ((0.45, 6.5, "step does harm"), (14.0, 5.5, "beats every\nkernel"), (1.0, 0.16, "step helps")),
+        ((0.27, 8.0, "step does harm", "black"), (9.0, 5.5, "beats every\nkernel", "white"), (0.7, 0.16, "step helps", "white")),
     ),
     Map(
         r"fit: $\alpha_0 = 8$, $\tilde\eta = 3$", ("alpha", "beta"),
         (r"samples per dimension $\alpha$", r"width per dimension $\beta$"),
         ((0.25, 16.0), (0.25, 4.0)), ((0.25, 1, 4, 16), (0.25, 0.5, 1, 2, 4)), {"alpha0": 8.0, "step": 3.0},
         ((0.4, 0.4), (0.4, 2.0), (1.0, 0.8), (2.5, 0.4), (2.5, 2.0), (8.0, 1.0)),
-        ((6.0, 2.7, "beats every\nkernel"), (0.6, 0.31, "better than random features")),
+        ((5.0, 2.8, "beats every\nkernel", "white"), (0.27, 0.29, "better than random features", "white")),
     ),
 )  # fmt: skip
 
@@ -87,8 +87,8 @@ class PhaseDiagram(SharedLegend):
             places = ([row[name] for row in mine] for name in chosen.fields)
             colors = [row["simulated"] / BOUND for row in mine]
             axes.scatter(*places, c=colors, norm=norm, cmap="viridis", s=90, edgecolors="white", linewidths=1.5, zorder=3)
-            for place_x, place_y, words in chosen.words:
-                axes.text(place_x, place_y, words, ha="center", va="center", color="white", fontsize=9, fontweight="bold")
+            for place_x, place_y, words, color in chosen.words:
+                axes.text(place_x, place_y, words, va="center", color=color, fontsize=9, fontweight="bold")
             axes.set(xscale="log", yscale="log", xlabel=chosen.labels[0], ylabel=chosen.labels[1])
             axes.set(xlim=chosen.ranges[0], ylim=chosen.ranges[1])
             axes.grid(False)

@@ -72,7 +72,7 @@ def panels(scale: Scale) -> Sequence[Panel]:
     bound = [(problem(1.0).kernel_lower_bound, "kernel lower bound")]
     return [
         Panel(curves, "alpha", label, title="risk", xticks=TICKS, yticks=(0.02, 0.05, 0.1, 0.2, 0.4), levels=bound, legend=None),
-        _chosen(scale, "optimal step", r"step size $\tilde\eta$", {"step": ("blue", "o", "-")}, (0.7, 1, 1.5, 2, 3), label),
+        _chosen(scale, "optimal step", r"step size $\tilde\eta$", {"step": ("blue", "o", "-")}, (0.6, 1, 1.5, 2, 3), label),
         _chosen(
             scale, "optimal ridge", r"ridge $\lambda$", {"ridge": ("blue", "o", "-"), "still": ("grey", "v", "-.")},
             (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1), label,

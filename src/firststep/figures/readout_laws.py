@@ -19,6 +19,7 @@ from firststep.figures.cui_common import LOOKS, SharedLegend
 from firststep.problem import Problem
 
 LAWS = {"ones": "all ones", "signs": "signs", "gaussian": "Gaussian", "1:0.5,3:0.5": "1 or 3"}
+STYLES = {"signs": "--"}  # often on top of another
 
 
 def problem(student: str, teacher: str, law: str, **changes: float) -> Problem:
@@ -31,7 +32,7 @@ def problem(student: str, teacher: str, law: str, **changes: float) -> Problem:
 def curves(at: Any, of: Callable[[str, float], Problem]) -> list[Curve]:
     def curve(law: str, words: str, color: str, marker: str) -> Curve:
         line = np.geomspace(min(at), max(at), 81)
-        return Curve(f"readout {words}", lambda x: of(law, x), at, line, color=color, marker=marker)
+        return Curve(f"readout {words}", lambda x: of(law, x), at, line, color=color, marker=marker, style=STYLES.get(law, "-"))
 
     return [curve(law, words, *look) for (law, words), look in zip(LAWS.items(), LOOKS, strict=False)]
 
