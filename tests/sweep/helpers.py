@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -34,12 +35,15 @@ def long_file(folder: Path, replicates: int = 150, dimension: int = 80) -> Path:
     return path
 
 
-def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """A firststep command in a process of its own."""
+def start(*arguments: object, largest_file: int | None = None) -> subprocess.Popen[str]:
+    """A firststep command in a process of its own; ``largest_file``: kilobytes a file may have."""
     environment = {**os.environ, "COLUMNS": "200"}
+    command = [sys.executable, "-m", "firststep.cli", *map(str, arguments)]
+    if largest_file is not None:
+        command = ["bash", "-c", f"ulimit -f {largest_file}; exec {shlex.join(command)}"]
     return subprocess.Popen(
-        [sys.executable, "-m", "firststep.cli", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options,
+        command,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
 
 

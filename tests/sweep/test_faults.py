@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import time
@@ -148,13 +147,7 @@ def test_two_sweeps_in_one_store(tmp_path: Path, undisturbed: tuple[Path, dict[s
 def test_a_disk_that_is_full(tmp_path: Path, undisturbed: tuple[Path, dict[str, object]]) -> None:
     """The system's own limit on the size of a file stops the writing, as a quota does."""
     path = long_file(tmp_path)
-    limit = 150_000
-
-    def small_files() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    code, _, err = finish(start("sweep", "run", path, "--workers", 1, preexec_fn=small_files))
+    code, _, err = finish(start("sweep", "run", path, "--workers", 1, largest_file=150))
     assert code == 1
     assert err.splitlines()[-1].startswith("error: the disk")
     assert "Traceback" not in err

@@ -17,9 +17,9 @@ def spaced(low: float, high: float, count: int) -> list[float]:
     return [float(f"{x:.3g}") for x in np.geomspace(low, high, count)]
 
 
-def around(peak: float, low: float, high: float, count: int = 14) -> list[float]:
+def around(peak: float, low: float, high: float, count: int = 21) -> list[float]:
     """Points from low to high that crowd at a peak in between."""
-    share = np.linspace(0, 1, count) ** 2
+    share = np.linspace(0, 1, count) ** 1.5
     left, right = peak * (low / peak) ** share[::-1], peak * (high / peak) ** share[1:]
     return [float(x) for x in (*left, *right)]
 

@@ -24,7 +24,7 @@ def problem(psi1: float, eta: float, exponent: float) -> Problem:
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
-    at, line = spaced(*RANGE, scale.points), spaced(*RANGE, 19)
+    at, line = spaced(*RANGE, scale.points), spaced(*RANGE, 33)
     still = Curve("random features (no step)", lambda x: problem(x, 4, 0), at, line, "random-features", color="orange", marker="s")
     small = Curve(r"small step, $\eta = 4$", lambda x: problem(x, 4, 0), at, line, color="pink", marker="^")
     large = Curve(r"large step, $\eta = 2\sqrt{N}$", lambda x: problem(x, 2, 0.5), at, line, color="blue", marker="o")

@@ -67,7 +67,7 @@ def table(axes: Any) -> None:
 
 
 def _learning(function: str, scale: Scale) -> Panel:
-    at, line = spaced(*RANGE, scale.points), spaced(*RANGE, 9)
+    at, line = spaced(*RANGE, scale.points), spaced(*RANGE, 17)
     curves = [
         Curve(label, lambda x, w=width: problem(function, x, w), at, line, color=color, marker=marker)  # type: ignore[misc]
         for width, label, color, marker in WIDTHS
@@ -109,7 +109,7 @@ FIGURE = WithTable(
         "proves a gain."
     ),
     panels=panels,
-    quick=Scale(dimension=200, replicates=5, points=5),
+    quick=Scale(dimension=200, replicates=8, points=5),
     full=Scale(dimension=512, replicates=20, points=6, full=True),
     size=(5.0, 4.4),
 )

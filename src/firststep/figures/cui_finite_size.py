@@ -3,7 +3,7 @@
 tanh learns tanh: beta = 1, alpha = 2, alpha0 = 8, eta_tilde = 1, lambda = 0.1 in the paper's convention, readout ones, rows on the
 sphere. The paper compares simulations of one size with d = infinity; the numbers are chosen here. Lines: the theory at finite d,
 which has the corrections of order 1/d from the mean of the features and from the output of the network before its step; the spiked
-model takes no step and has only the first. At d = 100 the corrections are a quarter of the risk, and what the theory leaves out shows
+model takes no step and has only the first. At d = 100 these corrections are a quarter of the risk and what is left out shows
 (2 to 3 % of the risk at d = 100, 2 % for the network at 200): both are shown from d = 100 and judged from d = 400 on. The number
 of replicates is inversely proportional to d.
 """

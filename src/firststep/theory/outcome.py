@@ -94,7 +94,7 @@ class Mean(NamedTuple):
     dimension: Any  # d (.), or None for infinity
     free: Any  # functions (K, .) fitted freely, where the mean features span more than their nodes can show, or None
     readout: Any  # at_p (., P)
-    feedback: Any  # q = etat E[s']^2 at finite d (.), or None
+    feedback: Any  # q = etat E[s']^2, at most 1/E[at^2], at finite d (.), or None
 
     def part(self, places: Any) -> Mean:
         """Some of the problems."""

@@ -153,7 +153,9 @@ def assemble(
         size = (0.0 if numbers.dimension is None else 1 / xp.sqrt(numbers.dimension)) * xp.ones_like(numbers.alpha)
         features = xp.concatenate([features, size[:, None, None] * common_mode(law, moments)], -1)
     chaos = model.constants.has_linear_fluctuation and not model.isotropic and model.steps
-    feedback = numbers.rate * model.constants.slope**2 if model.own_output else None
+    feedback = None
+    if model.own_output:  # beyond q E[at^2] = 1 the shift is part of the spike, and takes no more out of the rows
+        feedback = xp.minimum(numbers.rate * model.constants.slope**2, 1 / model.readout_square)
     mean = Mean(
         features, moments.spread, fluctuations, rules.kappa, given.target, law.gradient_norm, given.alignment, given.rest,
         law.linear_chaos if chaos else None, law.higher_chaos if chaos else None, law.vector_products if chaos else None,
