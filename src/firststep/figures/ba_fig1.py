@@ -40,7 +40,7 @@ def panels(scale: Scale) -> Sequence[Panel]:
 
 FIGURE = Figure(
     name="ba-fig1",
-    title="One large step beats every fixed kernel: erf learns erf",
+    title="One large step goes below the kernel lower bound: erf learns erf",
     source="[Ba] Figure 1",
     caption=(
         "A small step lowers the risk of random features, but stays above the kernel lower bound. After a large step the "

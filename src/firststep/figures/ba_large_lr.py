@@ -109,7 +109,7 @@ FIGURE = WithTable(
         "proves a gain."
     ),
     panels=panels,
-    quick=Scale(dimension=200, replicates=8, points=5),
+    quick=Scale(dimension=256, replicates=6, points=5),
     full=Scale(dimension=512, replicates=20, points=6, full=True),
     size=(5.0, 4.4),
 )
