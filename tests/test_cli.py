@@ -157,7 +157,7 @@ def test_ctrl_c_ends_at_once_and_says_what_is_finished(workers: str, as_json: bo
     flags = ["--json"] if as_json else []
     arguments = [*BASE, "--dimension", "150", "--replicates", "100000", "--workers", workers, *flags]
     process = subprocess.Popen([*COMMAND, "simulate", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(6)
+    time.sleep(10)
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
