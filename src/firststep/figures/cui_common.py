@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from firststep.figures.core import Figure, Row, Scale
-from firststep.store import Store
-from firststep.sweep.engine import Watcher, execute
-from firststep.sweep.executors import Executor
-from firststep.sweep.units import Replicate
 
 LOOKS = (("blue", "o"), ("orange", "s"), ("green", "^"), ("red", "D"), ("pink", "v"))
 CENTERED_RELU = "relu(z) - 0.3989422804014327"  # relu minus its Gaussian mean
@@ -20,29 +14,13 @@ CENTERED_RELU = "relu(z) - 0.3989422804014327"  # relu minus its Gaussian mean
 
 @dataclass(frozen=True)
 class SharedLegend(Figure):
-    """Panels with the same curves: their labels stand once, below all of them, where they hide nothing.
-
-    Theory is solved with one BLAS thread: its matrices are small, and threads that wait for each other cost more than they give.
-    A simulation that two panels show is run once.
-    """
+    """Panels with the same curves: their labels stand once, below all of them, where they hide nothing."""
 
     legend_columns: int = 5
 
-    def compute(self, scale: Scale, store: Store, executor: Executor | None = None, watch: Watcher | None = None) -> list[Row]:
-        units = unique([u for p in self.panels(scale) for c in p.curves for _, some in self._units(c, scale) for u in some])
-        execute(units, store, executor, experiment=f"reproduce {self.name}", watch=watch)
-        with threadpool_limits(1):
-            return super().compute(scale, store, executor)
-
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Any) -> None:
-        with threadpool_limits(1):
-            super().draw(rows, scale, drawing)
+        super().draw(rows, scale, drawing)
         legend_below(drawing, scale, self.legend_columns)
-
-
-def unique(units: Sequence[Replicate]) -> list[Replicate]:
-    """Units without repetitions."""
-    return list({unit.wanted: unit for unit in units}.values())
 
 
 def legend_below(drawing: Any, scale: Scale, columns: int, title: str = "") -> None:

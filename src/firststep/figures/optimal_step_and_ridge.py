@@ -2,8 +2,9 @@
 
 tanh learns tanh with label noise 0.3; alpha0 = alpha (as many samples in the step as in the fit), beta = 1, readout ones, rows on
 the sphere. ``firststep.optimal`` minimises the predicted risk at the dimension of the simulations over ridge and step together,
-and for random features over the ridge. Between the amounts of data where it was run the logarithms of ridge and step are
-interpolated. Networks are simulated at the optimum, at the fixed choice step 1, ridge 0.01, and without a step at the best ridge.
+and for random features over the ridge; the optima are flat, three digits are kept (so every machine simulates the same problems).
+Between the amounts of data where it was run the logarithms of ridge and step are interpolated. Networks are simulated at the
+optimum, at the fixed choice step 1, ridge 0.01, and without a step at the best ridge.
 """
 
 from __future__ import annotations
@@ -42,19 +43,17 @@ def best(dimension: int, count: int) -> tuple[np.ndarray, dict[str, np.ndarray]]
         still = [
             optimal(problem(alpha, dimension=dimension, alpha0=0.0), "ridge", ranges={"ridge": RANGES["ridge"]}) for alpha in alphas
         ]  # fmt: skip
-    found = {
-        "step": np.array([each.values["step"] for each in both]),
-        "ridge": np.array([each.values["ridge"] for each in both]),
-        "still": np.array([each.values["ridge"] for each in still]),
-    }
-    return alphas, found
+    found = {"step": [each.values["step"] for each in both], "ridge": [each.values["ridge"] for each in both]}
+    found["still"] = [each.values["ridge"] for each in still]
+    return alphas, {name: np.array([float(f"{value:.3g}") for value in values]) for name, values in found.items()}
 
 
 def between(scale: Scale, name: str) -> Callable[[float], float]:
     """The optimal value as a function of alpha."""
     alphas, found = best(scale.dimension, scale.points)
     smooth = PchipInterpolator(np.log(alphas), np.log(found[name]))
-    return lambda alpha: float(np.exp(smooth(np.log(alpha))))
+    nodes = dict(zip(map(float, alphas), map(float, found[name]), strict=True))
+    return lambda alpha: nodes.get(float(alpha)) or float(np.exp(smooth(np.log(alpha))))
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
