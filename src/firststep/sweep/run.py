@@ -112,7 +112,7 @@ def run_sweep(
     question = read(experiment)
     with _opened(store) as place:
         state = advance(question, place, workers=workers, dask=dask, shard=shard, retry=retry, watch=watch)
-        return Sweep(question, tuple(table.rows(question, place.numbers())), state.tally, state.failures)
+        return Sweep(question, tuple(table.rows(table.places(question), place.numbers())), state.tally, state.failures)
 
 
 class State(NamedTuple):
@@ -150,8 +150,11 @@ def standing(experiment: Experiment, store: Store) -> State:
 
 def results(experiment: Experiment, store: Store) -> Sweep:
     """What a store holds of an experiment; nothing is computed."""
-    state = standing(experiment, store)
-    return Sweep(experiment, tuple(table.rows(experiment, store.numbers())), state.tally, state.failures)
+    places, found = list(table.places(experiment)), store.numbers()
+    keys = {place.key for place in places}
+    tally = Tally(wanted=len(keys), found=sum(key in found for key in keys))
+    failures = _failures(store, keys, {key: status for key, (status, *_) in found.items()})
+    return Sweep(experiment, tuple(table.rows(places, found)), tally, failures)
 
 
 def _failures(store: Store, keys: set[str], statuses: Mapping[str, str]) -> tuple[str, ...]:

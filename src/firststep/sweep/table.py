@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gc
 import importlib.util
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,15 +32,23 @@ NUMBERS = tuple(dict.fromkeys((*MEASURED, *PREDICTED)))
 COLUMNS = (*WHAT[:5], *FIELDS, *WHAT[5:], *NUMBERS)
 
 
-def rows(experiment: Experiment, found: Mapping[str, tuple[str, str, str, float]]) -> Iterator[Row]:
-    """One row per result that is there, in the order of the grid. ``found``: ``Store.numbers``."""
+class Place(NamedTuple):
+    """Where a result stands in the table: the key of its record and the first columns of its row."""
+
+    key: str
+    what: tuple[Any, ...]  # verb, model, bulk, replicate, seed
+    fields: Mapping[str, Any]  # of the problem
+
+
+def places(experiment: Experiment) -> Iterator[Place]:
+    """Every result that an experiment wants, in the order of its grid."""
     for point in experiment.points:
         for asked, problem in experiment.theory_problems(point):
             fields = {**point.problem.to_dict(), "dimension": asked}
             text = identity(problem)
             for bulk in experiment.bulks:
-                wanted = Wanted(text, Predictions((), bulk).computation, 0)
-                yield from _row(("predict", "theory", bulk, 0, ""), fields, found.get(wanted.key))
+                key = Wanted(text, Predictions((), bulk).computation, 0).key
+                yield Place(key, ("predict", "theory", bulk, 0, ""), fields)
         for d in experiment.dimensions:
             problem = point.problem.replace(dimension=d)
             fields = problem.to_dict()
@@ -46,18 +56,34 @@ def rows(experiment: Experiment, found: Mapping[str, tuple[str, str, str, float]
                 (first,) = Replicate(problem, model, experiment.seed, 0, experiment.options).wanted
                 for number in range(experiment.replicates):
                     key = key_of(first.problem, first.computation, number)
-                    yield from _row(("simulate", model, "", number, experiment.seed), fields, found.get(key))
+                    yield Place(key, ("simulate", model, "", number, experiment.seed), fields)
 
 
-def _row(what: tuple[Any, ...], fields: Mapping[str, Any], found: tuple[str, str, str, float] | None) -> Iterator[Row]:
-    if found is None:
-        return
+def rows(places: Iterable[Place], found: Mapping[str, tuple[str, str, str, float]]) -> list[Row]:
+    """One row per result that is there. ``found``: ``Store.numbers``."""
+    with _without_collection():
+        return [_row(place, found[place.key]) for place in places if place.key in found]
+
+
+def _row(place: Place, found: tuple[str, str, str, float]) -> Row:
     status, numbers, reason, seconds = found
-    verb, model, bulk, replicate, seed = what
-    yield {
-        "verb": verb, "model": model, "bulk": bulk, "replicate": replicate, "seed": seed, **fields,
+    verb, model, bulk, replicate, seed = place.what
+    return {
+        "verb": verb, "model": model, "bulk": bulk, "replicate": replicate, "seed": seed, **place.fields,
         "status": status, "reason": reason, "seconds": seconds, **json.loads(numbers),
     }  # fmt: skip
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """No search for reference cycles meanwhile: many small dictionaries make it slow, and there are none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
