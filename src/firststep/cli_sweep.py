@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -152,7 +153,7 @@ def export(
                 write(path)
             except OSError as error:
                 raise InvalidParameter("export", "a file that can be written", str(path), error.strerror or str(error)) from None
-            print(f"wrote {path}: {len(held.rows)} results")
+            print(f"wrote {path}: {len(held.rows)} rows")
     if held.tally.finished < held.tally.wanted:
         print(f"note: the sweep is not complete: {held.tally.finished} of {held.tally.wanted} results", file=sys.stderr)
     return 0
@@ -240,7 +241,7 @@ def reproduce(
     if names == ["list"]:
         for name in catalogue.NAMES:
             figure = catalogue.figure(name)
-            print(f"{name:<26}{figure.source}: {figure.title}")
+            print(f"{name:<26}{figure.source}: {_plain(figure.title)}")
         return 0
     if quick and full:
         raise InvalidParameter("quick", "given without --full", "both")
@@ -265,6 +266,11 @@ def reproduce(
     if apart:
         print(f"error: theory and simulation disagree in {', '.join(apart)}", file=sys.stderr)
     return 1 if apart else 0
+
+
+def _plain(title: str) -> str:
+    """A title without its TeX."""
+    return re.sub(r"[$\\{}]", "", re.sub(r"\{(\w+)\}", r"(\1)", title))
 
 
 def _has_gpu() -> bool:
