@@ -28,8 +28,9 @@ LAYERS = [
     {"sweep"},
     {"plots"},
     {"figures"},
-    {"cli_sweep"},
-    {"cli", "web"},
+    {"web"},
+    {"cli_sweep", "cli_explore"},
+    {"cli", "__main__"},
 ]
 
 

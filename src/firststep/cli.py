@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 import firststep
+from firststep.cli_explore import explore as run_explorer
 from firststep.cli_sweep import reproduce, sweep_app
 from firststep.errors import FirststepError, InvalidParameter
 from firststep.problem import Problem, read_toml, whole
@@ -73,10 +74,14 @@ app = App(
 )
 
 
-def _problem(flags: Any) -> Problem:
+def _given(flags: Any) -> dict[str, Any]:
     table = read_toml(flags.problem_file) if flags.problem_file else {}
     given = {f.name: getattr(flags, f.name) for f in dataclasses.fields(flags) if f.name != "problem_file"}
-    return Problem(**{**table, **{name: value for name, value in given.items() if value is not None}})
+    return {**table, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _problem(flags: Any) -> Problem:
+    return Problem(**_given(flags))
 
 
 @app.command
@@ -212,6 +217,27 @@ def models() -> int:
     for name, meaning in MODEL_MEANINGS.items():
         print(f"{name:<22}{meaning}")
     return 0
+
+
+@app.command
+def explore(
+    problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
+    *,
+    host: Annotated[
+        str, Parameter(help="address to listen on; others than 127.0.0.1 need the token that is printed")
+    ] = "127.0.0.1",
+    port: Annotated[str, Parameter(help="port; default: a free one", allow_leading_hyphen=True)] = "0",
+    browser: Annotated[bool, Parameter(help="open the page in the browser", negative="--no-browser")] = True,
+    workers: Annotated[
+        str | None, Parameter(help="processes for simulations; default: by cores", allow_leading_hyphen=True)
+    ] = None,
+    export: Annotated[Path | None, Parameter(help="write one self-contained HTML file with a precomputed grid instead")] = None,
+) -> int:
+    """Serve the interactive page on this machine, or write it as one file that works by double click.
+
+    Example: firststep explore --student relu --teacher tanh --readout signs
+    """
+    return run_explorer(_given(problem), host, port, browser, workers, export)
 
 
 app.command(sweep_app)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import scipy.stats
-from threadpoolctl import threadpool_limits
 
 from firststep import plots
 from firststep.compare import BULKS, at_size
@@ -255,24 +254,20 @@ def measured(record: Record, quantity: str) -> float:
 
 
 def predicted(problems: Sequence[Problem], quantity: str, bulk: str) -> np.ndarray:
-    """A quantity of the theory for several problems; those that differ only in numbers are solved together.
-
-    With one BLAS thread: the matrices are small, and threads that wait for each other cost more than they give.
-    """
+    """A quantity of the theory for several problems; those that differ only in numbers are solved together."""
     values = np.full(len(problems), math.nan)
     groups: dict[str, list[int]] = {}
     for place, problem in enumerate(problems):
         rest = {name: value for name, value in problem.to_dict().items() if name not in NUMERIC}
         groups.setdefault(repr(rest), []).append(place)
-    with threadpool_limits(1):
-        for places in groups.values():
-            some = [problems[place] for place in places]
-            if quantity in ("outlier", "outlier_overlap"):
-                values[places] = [getattr(predict(problem, bulk=bulk), quantity) for problem in some]
-                continue
-            fields = {name: np.array([getattr(problem, name) for problem in some]) for name in NUMERIC}
-            found = predict(some[0], bulk=bulk, **fields)
-            values[places] = np.broadcast_to(getattr(found, quantity), len(places))
+    for places in groups.values():
+        some = [problems[place] for place in places]
+        if quantity in ("outlier", "outlier_overlap"):
+            values[places] = [getattr(predict(problem, bulk=bulk), quantity) for problem in some]
+            continue
+        fields = {name: np.array([getattr(problem, name) for problem in some]) for name in NUMERIC}
+        found = predict(some[0], bulk=bulk, **fields)
+        values[places] = np.broadcast_to(getattr(found, quantity), len(places))
     return values
 
 

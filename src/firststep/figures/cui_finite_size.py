@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from firststep import plots
 from firststep.figures.core import Curve, Panel, Row, Scale, predicted
@@ -68,9 +67,8 @@ class FiniteSize(SharedLegend):
         curves = self.panels(scale)[0].curves
         dense = np.unique(np.round(np.geomspace(min(curves[0].at), max(curves[0].at), 25)))
         for curve in curves:
-            with threadpool_limits(1):
-                line = predicted([curve.problem(d) for d in dense], "risk", str(curve.theory))
-                end = limit(str(curve.theory))
+            line = predicted([curve.problem(d) for d in dense], "risk", str(curve.theory))
+            end = limit(str(curve.theory))
             mine = [row for row in rows if row["curve"] == curve.label]
             x, mean, error = ([row[name] for row in mine] for name in ("x_value", "simulated", "standard_error"))
             plots.curve(first, dense, line, curve.color, style=curve.style)

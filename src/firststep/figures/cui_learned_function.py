@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from threadpoolctl import threadpool_limits
 
 from firststep import plots
 from firststep.compare import at_size
@@ -89,8 +88,7 @@ class LearnedFunction(SharedLegend):
             learned = np.array([record.arrays["learned_function"] for record in found], float)
             counts = np.array([record.arrays["kappa_counts"] for record in found], float)
             asked = units[id(curve)][0].problem
-            with threadpool_limits(1):
-                theory = over_bins(predict(at_size(asked, None, "network")))
+            theory = over_bins(predict(at_size(asked, None, "network")))
             rows += [
                 row_of(panel.title, curve, panel.x, x, Estimate(learned[:, i]), float(theory[i]), "exact", asked, self.seed)
                 for i, x in enumerate(KAPPA_CENTERS)
@@ -103,8 +101,7 @@ class LearnedFunction(SharedLegend):
         kappa = np.linspace(KAPPA_EDGES[0], KAPPA_EDGES[-1], 121)
         for panel, axes in zip(found, plots.grid(drawing, len(found), self.columns), strict=True):
             (curve,) = panel.curves
-            with threadpool_limits(1):
-                theory = predict(curve.problem(0.0).replace(dimension=scale.dimension))
+            theory = predict(curve.problem(0.0).replace(dimension=scale.dimension))
             mine = [row for row in rows if row["panel"] == panel.title]
             x, mean, error = ([row[name] for row in mine] for name in ("x_value", "simulated", "standard_error"))
             target, learned = (CubicSpline(theory.kappa, y)(kappa) for y in (theory.target_function, theory.learned_function))

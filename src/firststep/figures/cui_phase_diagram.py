@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from firststep import plots
 from firststep.figures.core import Curve, Panel, Row, Scale
@@ -104,9 +103,8 @@ def solved(chosen: Map, x: np.ndarray, y: np.ndarray, dimension: int) -> tuple[n
     across, along = np.meshgrid(x, y)
     given: dict[str, Any] = {**chosen.fixed, chosen.fields[0]: across, chosen.fields[1]: along}
     ridge = LAMBDA * given["beta"] / given["alpha"] + 0 * across
-    with threadpool_limits(1):
-        found = predict(chosen.problem(1.0, 1.0).replace(dimension=dimension), **given, ridge=ridge)
-        return np.asarray(found.risk), np.asarray(found.gain)
+    found = predict(chosen.problem(1.0, 1.0).replace(dimension=dimension), **given, ridge=ridge)
+    return np.asarray(found.risk), np.asarray(found.gain)
 
 
 FIGURE = PhaseDiagram(

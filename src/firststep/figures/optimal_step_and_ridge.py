@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
-from threadpoolctl import threadpool_limits
 
 from firststep import plots
 from firststep.figures.core import Curve, Panel, Scale
@@ -38,11 +37,10 @@ def problem(alpha: float, **changes: float) -> Problem:
 def best(dimension: int, count: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """alpha, and there the optimal step and ridge, and the optimal ridge without a step."""
     alphas = np.round(np.geomspace(*RANGE, count), 3)
-    with threadpool_limits(1):
-        both = [optimal(problem(alpha, dimension=dimension), ranges=RANGES) for alpha in alphas]
-        still = [
-            optimal(problem(alpha, dimension=dimension, alpha0=0.0), "ridge", ranges={"ridge": RANGES["ridge"]}) for alpha in alphas
-        ]  # fmt: skip
+    both = [optimal(problem(alpha, dimension=dimension), ranges=RANGES) for alpha in alphas]
+    still = [
+        optimal(problem(alpha, dimension=dimension, alpha0=0.0), "ridge", ranges={"ridge": RANGES["ridge"]}) for alpha in alphas
+    ]  # fmt: skip
     found = {"step": [each.values["step"] for each in both], "ridge": [each.values["ridge"] for each in both]}
     found["still"] = [each.values["ridge"] for each in still]
     return alphas, {name: np.array([float(f"{value:.3g}") for value in values]) for name, values in found.items()}

@@ -140,6 +140,15 @@ class NetworkKernel:
         measured.update(finish_test(sums, design.test_samples, backend), training_error=training_error)
         return measured
 
+    def layer(self, problem: Problem, seed: int, number: int) -> tuple[Any, Any, Any, Any]:
+        """Teacher, W0, readout and W1 of a replicate."""
+        key = self.backend.key(seed, number)
+        teacher, weights, readout = self._start(key)
+        after = weights
+        if self.design.takes_step:
+            after = self._train(problem, key, weights, readout, teacher, self.backend.to_device(problem.noise))[0]
+        return teacher, weights, readout, after
+
     def _train(self, problem: Problem, key: Any, initial: Any, readout: Any, teacher: Any, noise: Any) -> tuple[Any, Any, Measured]:
         """The gradient steps, and what they did to the weights."""
         training, width = self.design.training, self.design.sizes.width

@@ -282,6 +282,14 @@ def fitting_replicates(problem: Problem, model: str, options: Mapping[str, Any])
     return max(1, limit // design.memory(engine.dtype.itemsize))
 
 
+def replicate_cost(problem: Problem, model: str = "network") -> tuple[float, int]:
+    """Floating-point operations and bytes of one replicate of a problem with a dimension, both roughly."""
+    engine, sizes = _cached_backend("numpy", "cpu", "float64", 1), problem.sizes()
+    tests, rows = max(2000, 4 * sizes.dimension), block_rows(sizes.width, sizes.dimension, engine)
+    design = make_design(problem, model, Training(), sizes, tests, rows, _kernel_function(model, None))
+    return _work(design), design.memory(engine.dtype.itemsize)
+
+
 def available_cores() -> int:
     """Cores this process may run on."""
     try:

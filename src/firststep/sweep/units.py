@@ -14,7 +14,6 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from firststep.errors import FirststepError
 from firststep.problem import Problem
@@ -68,8 +67,7 @@ class Predictions:
     def records(self) -> list[Record]:
         begin = time.perf_counter()
         try:
-            with threadpool_limits(1):
-                found = self._together()
+            found = self._together()
         except FirststepError as error:
             if len(self.problems) > 1:  # one of them is at fault: each by itself
                 return [record for problem in self.problems for record in Predictions((problem,), self.bulk).records()]

@@ -259,6 +259,28 @@ def weight_spectrum(problem: Problem) -> WeightSpectrum:
     return WeightSpectrum(problem, math.sqrt(square), threshold, low, high, top, left, right, towards_teacher)
 
 
+@dataclass(frozen=True)
+class IsotropicSpectrum:
+    """Singular values of a d x N matrix with rows of variance c/d and a spike of norm theta."""
+
+    low: float
+    high: float
+    top: float  # the outlier, or the edge
+
+    @property
+    def has_outlier(self) -> bool:
+        return self.top > self.high
+
+
+def isotropic_spectrum(beta: float, variance: float, theta: float) -> IsotropicSpectrum:
+    """sqrt(c) |1 -+ sqrt(beta)|, and the outlier top^2 = (c + theta^2)(beta c + theta^2)/theta^2 if theta^4 > beta c^2."""
+    scale = math.sqrt(variance)
+    low, high = scale * abs(math.sqrt(beta) - 1), scale * (math.sqrt(beta) + 1)
+    square = theta * theta
+    top = math.sqrt((1 + variance / square) * (beta * variance + square)) if square > math.sqrt(beta) * variance else high
+    return IsotropicSpectrum(low, high, top)
+
+
 # The bound for large steps ------------------------------------------------------------------------------------------------------
 
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from firststep.activations import Activation
 from firststep.numerics.quadrature import legendre
+from firststep.numerics.threads import one_thread
 
 Array = NDArray[np.float64]
 _REACH = 8.5
@@ -45,10 +45,10 @@ def label_rule(teacher: Activation, offset: float, noise: float, width: float, d
     With the space held fixed, d/dnoise of the compressed yhat is the compressed eps; nodes and weights follow by perturbation.
     One BLAS thread, so that a rule that is kept has the same last digit wherever it was made.
     """
-    with threadpool_limits(1):
-        return _label_rule(teacher, offset, noise, width, detail)
+    return _label_rule(teacher, offset, noise, width, detail)
 
 
+@one_thread
 def _label_rule(teacher: Activation, offset: float, noise: float, width: float, detail: int) -> LabelRule:
     label, direction, error, mass = _fine_law(teacher, offset, noise, width)
     root = np.sqrt(mass)

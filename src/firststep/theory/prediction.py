@@ -47,6 +47,28 @@ def _value(value: Any) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 
 
+@dataclass(frozen=True)
+class ErrorSplit:
+    """The parts of the risk, and the power of the teacher they are parts of."""
+
+    total: float  # E[s*^2]
+    along: (
+        float  # along the step: m(kappa) is not E[y|kappa] (shrinkage by the ridge, features that cannot bend as the teacher does)
+    )
+    across: float  # the linear part of what the step left of the teacher's direction, not learned
+    out_of_reach: float  # the rest of the teacher across the step: no function that the network can become has it
+    fluctuation: float  # the scatter of the fit about its mean: finite samples, label noise, random features
+
+    @property
+    def risk(self) -> float:
+        return self.along + self.across + self.out_of_reach + self.fluctuation
+
+    @property
+    def learned(self) -> float:
+        """The power of the teacher less the risk; negative where the network does worse than predicting nothing."""
+        return self.total - self.risk
+
+
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """The exact asymptotics of a problem. Numbers are floats, or arrays of the shape of the fields that were given as arrays.
@@ -227,6 +249,19 @@ class Prediction:
             return np.asarray((point.error - noise)[self._shown])
         bias = (self.problem.teacher.evaluate(point.kappa) - point.learned - point.linear * point.kappa) ** 2
         return np.asarray((bias + point.risk - np.sum(point.omega * bias))[self._shown])
+
+    @cached_property
+    def error_split(self) -> ErrorSplit:
+        """Where the risk comes from. With E[y|kappa, zeta] = h0 + h1 zeta + (what is not linear in zeta):
+
+        along = E(m - h0)^2, across = E(t - h1)^2, out_of_reach = E[s*^2 - h0^2 - h1^2], fluctuation = what is left of the risk.
+        """
+        point = self._point
+        h0, h1, square = point.target
+        noise = float(self.fields.get("noise", self.problem.noise)) ** 2
+        along, across = (float(np.sum(point.omega * miss**2)) for miss in (point.learned - h0, point.linear - h1))
+        beyond = float(np.sum(point.omega * (square - noise - h0**2 - h1**2)))
+        return ErrorSplit(self.problem.teacher.moments.second_moment, along, across, beyond, point.risk - along - across - beyond)
 
     def __getitem__(self, place: Any) -> Prediction:
         if self.shape == ():

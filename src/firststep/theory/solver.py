@@ -13,6 +13,7 @@ import numpy as np
 import scipy.special
 from numpy.typing import NDArray
 
+from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
 from firststep.theory.bulk import State, apply, equations, overlap_map, overlaps, respond
 from firststep.theory.outcome import Mean, Outcome, outcome
@@ -62,6 +63,7 @@ class Point(NamedTuple):
         return self.quadrature_error <= RESOLVED * abs(self.risk) + 1e-12
 
 
+@one_thread
 def solve(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Point]:
     """One Point per problem, in order. Problems with the same resolution are solved together."""
     aim = KINKED_AIM if model.student.kinks or model.teacher.kinks else AIM

@@ -1,0 +1,87 @@
+"""The command of the explorer: ``firststep explore``."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from firststep.errors import BackendUnavailable, InvalidParameter
+from firststep.problem import Problem, whole
+
+
+def explore(given: Mapping[str, Any], host: str, port: Any, browser: bool, workers: Any, export: Path | None) -> int:
+    """Serve the page, or write it; ``given``: fields of the problem to begin with, the others are the page's own."""
+    from firststep.web.presets import PROBLEM
+
+    start = Problem(**{**PROBLEM, **given}) if given else None
+    if export is not None:
+        from firststep.web.export import write_page
+
+        return write_page(export, start or Problem(**PROBLEM))
+    for package in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(package) is None:
+            raise BackendUnavailable(package, "installed for the explorer", "nothing", "try: pip install 'firststep[explore]'")
+    number = whole("port", port, 0, 65535)
+    count = None if workers is None else whole("workers", workers, 1, 1024)
+    return _serve(host, number, browser, count, start)
+
+
+def _serve(host: str, port: int, browser: bool, workers: int | None, start: Problem | None) -> int:
+    import uvicorn
+
+    from firststep.web.server import LOCAL, Explorer, application
+
+    is_local = host in ("127.0.0.1", "localhost", "::1")
+    token = None if is_local else secrets.token_urlsafe(24)
+    listener = _listen(host, port)
+    bound = listener.getsockname()[1]
+    shown = "127.0.0.1" if host == "localhost" else f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{bound}/" + (f"?{urlencode({'token': token})}" if token else "") + _fragment(start)
+    app = application(Explorer(workers), LOCAL if is_local else None, token)
+    settings = uvicorn.Config(
+        app, log_level="warning", access_log=False, limit_concurrency=200, timeout_keep_alive=30, timeout_graceful_shutdown=1,
+        server_header=False, lifespan="on",
+    )  # fmt: skip
+    print(f"firststep explorer: {address}\nCtrl-C ends it", flush=True)
+    if not is_local:
+        print(
+            "warning: other machines can reach this address, and whoever has the token can use this machine's processors; "
+            "the connection is not encrypted",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+    if browser:
+        opener = threading.Timer(0.7, webbrowser.open, [address])
+        opener.daemon = True
+        opener.start()
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn has shut down by then; Ctrl-C is how the explorer ends
+        uvicorn.Server(settings).run(sockets=[listener])
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket of our own, so that the port is known before the server starts."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        raise InvalidParameter("port", f"one that can be listened on at {host}", port, error.strerror or str(error)) from None
+    return listener
+
+
+def _fragment(start: Problem | None) -> str:
+    """The state of the page that shows a problem."""
+    if start is None:
+        return ""
+    fields = {name: value for name, value in start.to_dict().items() if name in start.model_fields_set}
+    return "#" + urlencode(fields, quote_via=quote)

@@ -1,0 +1,47 @@
+"""The files of the page, read once; the server opens no file while it runs."""
+
+from __future__ import annotations
+
+import html
+from importlib.resources import files
+
+from firststep.web.words import guide_sections
+
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+         ".svg": "image/svg+xml"}  # fmt: skip
+
+_GUIDE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Guide to the firststep explorer</title><link rel="stylesheet" href="static/style.css"></head>
+<body class="guide"><main>
+<h1>Guide to the explorer</h1>
+<p>A two-layer network f(x) = (1/√N) aᵀσ(Wᵀx) sees n₀ samples of a teacher y = σ*(⟨x, θ⟩) + noise, takes one gradient step on W
+with its readout fixed, and then has its readout fitted by ridge regression on n fresh samples. n₀, n and N are proportional to the
+dimension d. Every number on the page is computed by the library; the equations are in its documentation, docs/theory.md.</p>
+<dl>
+{sections}
+</dl>
+</main></body></html>
+"""
+
+
+def read_static() -> dict[str, bytes]:
+    """Name to content of every file of the page."""
+    found = {}
+    for entry in files("firststep.web").joinpath("static").iterdir():
+        if any(entry.name.endswith(end) for end in TYPES):
+            found[entry.name] = entry.read_bytes()
+    return found
+
+
+def media_type(name: str) -> str:
+    return TYPES["." + name.rsplit(".", 1)[-1]]
+
+
+def guide() -> str:
+    """One page that explains every control, line and quantity."""
+    sections = "\n".join(
+        f'<dt id="{html.escape(anchor)}">{html.escape(title)}</dt><dd>{html.escape(sentence)} {html.escape(more)}</dd>'
+        for anchor, title, sentence, more in guide_sections()
+    )
+    return _GUIDE.replace("{sections}", sections)

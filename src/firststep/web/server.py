@@ -1,0 +1,250 @@
+"""The server of the explorer: routes, limits and safety. It computes nothing; worker processes do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from firststep.simulation.run import available_cores
+from firststep.web.about import about
+from firststep.web.pages import guide, media_type, read_static
+from firststep.web.pool import Json, Pool, Refused, server_says
+from firststep.web.simulations import Simulations
+
+LONGEST_BODY = 64 * 1024
+SECONDS = 30.0  # of one theory request
+REPLICATE_SECONDS = 900.0
+MEMORY = 3 * 2**30  # of one worker
+WAITING = 64
+CACHED_BYTES = 32 * 2**20
+COOKIE = "firststep-token"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}  # fmt: skip
+
+
+class Kept:
+    """Answers that were given before, the least used forgotten first."""
+
+    def __init__(self, most: int = CACHED_BYTES) -> None:
+        self._most, self._size = most, 0
+        self._answers: OrderedDict[str, bytes] = OrderedDict()
+
+    def get(self, key: str) -> bytes | None:
+        found = self._answers.get(key)
+        if found is not None:
+            self._answers.move_to_end(key)
+        return found
+
+    def put(self, key: str, answer: bytes) -> None:
+        if key not in self._answers:
+            self._answers[key] = answer
+            self._size += len(key) + len(answer)
+        while self._size > self._most:
+            old, gone = self._answers.popitem(last=False)
+            self._size -= len(old) + len(gone)
+
+
+class Explorer:
+    """What the routes share."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        cores = workers or available_cores()
+        self.theory = Pool(max(2, min(4, cores)), WAITING, SECONDS, MEMORY)
+        self.networks = Pool(cores, 4 * cores, REPLICATE_SECONDS, MEMORY, nice=10)
+        self.simulations = Simulations(self.networks, self.theory)
+        self.kept = Kept()
+        self.static = read_static()
+        self.about = json.dumps(about()).encode()
+        self.guide = guide().encode()
+
+    @contextlib.asynccontextmanager
+    async def life(self, _: Starlette) -> AsyncIterator[None]:
+        await self.theory.start()
+        try:
+            yield
+        finally:
+            await self.theory.close()
+            await self.networks.close()
+
+    async def page(self, _: Request) -> Response:
+        return Response(self.static["index.html"], media_type=media_type("index.html"))
+
+    async def file(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self.static:
+            return refuse(server_says(404, "there is no such file"))
+        return Response(self.static[name], media_type=media_type(name))
+
+    async def guide_page(self, _: Request) -> Response:
+        return Response(self.guide, media_type=media_type("guide.html"))
+
+    async def about_page(self, _: Request) -> Response:
+        return Response(self.about, media_type="application/json")
+
+    async def ask(self, call: str, request: Request) -> Response:
+        """Any call that a theory worker answers."""
+        try:
+            body = await read_json(request)
+            if call == "estimate":
+                return JSONResponse(await self.simulations.estimate(body))
+            key = call + json.dumps(body, sort_keys=True)
+            answer = self.kept.get(key)
+            if answer is None:
+                answer = json.dumps(await self.theory.ask(call, body, request.is_disconnected)).encode()
+                self.kept.put(key, answer)
+            return Response(answer, media_type="application/json")
+        except Refused as error:
+            return refuse(error)
+
+    async def simulate(self, request: Request) -> Response | Stream:
+        try:
+            body = await read_json(request)
+        except Refused as error:
+            return refuse(error)
+        return Stream(self.simulations.run(body))
+
+
+class Stream(Response):
+    """Lines of JSON as they come. The work behind them ends as soon as the client is gone, even between two lines."""
+
+    def __init__(self, lines: AsyncIterator[Json]) -> None:
+        super().__init__(media_type="application/x-ndjson")
+        self._lines = lines
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del self.headers["content-length"]
+        begun = False
+
+        async def write() -> None:
+            nonlocal begun
+            async for line in self._lines:
+                if not begun:
+                    status = line.get("status", 200) if line["kind"] == "error" else 200
+                    await send({"type": "http.response.start", "status": status, "headers": self.raw_headers})
+                    begun = True
+                await send({"type": "http.response.body", "body": json.dumps(line).encode() + b"\n", "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        tasks = [asyncio.create_task(write()), asyncio.create_task(gone())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            await self._lines.aclose()  # type: ignore[attr-defined]
+        if isinstance(done[0], Exception) and not isinstance(done[0], OSError):
+            raise done[0]
+
+
+def refuse(error: Refused) -> Response:
+    return JSONResponse({"errors": error.errors}, status_code=error.status)
+
+
+async def read_json(request: Request) -> Any:
+    """The body as JSON, of bounded length. The content type keeps other sites from posting here through a browser."""
+    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+        raise server_says(415, "the request must be application/json")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST_BODY:
+            raise server_says(413, f"the request must be at most {LONGEST_BODY} bytes long")
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise server_says(422, "the request must be a JSON object") from None
+
+
+class Guard:
+    """Before every request: is the host one of ours, is the token right? After it: the headers that keep the page to itself."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None, token: str | None) -> None:
+        self._app, self._hosts, self._token = app, hosts, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                named = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message.get("headers", []), *named]
+            await send(message)
+
+        request = Request(scope, receive)
+        answer = self._refusal(request)
+        await (answer or self._app)(scope, receive, guarded)
+
+    def _refusal(self, request: Request) -> Response | None:
+        host = request.headers.get("host", "")
+        if self._hosts is not None and host.rsplit(":", 1)[0] not in self._hosts:
+            return refuse(server_says(421, "this explorer answers only to the local machine"))
+        if self._token is None:
+            return None
+        given = request.query_params.get("token")
+        if given is not None and hmac.compare_digest(given.encode(), self._token.encode()):
+            answer = RedirectResponse(request.url.path, status_code=303)
+            answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+            return answer
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if any(hmac.compare_digest(t.encode(), self._token.encode()) for t in (request.cookies.get(COOKIE, ""), bearer)):
+            return None
+        return refuse(server_says(401, "a token is needed: open the address that firststep explore printed"))
+
+
+CALLS = ("curve", "point", "weights", "map", "estimate", "take")
+LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+def application(explorer: Explorer, hosts: frozenset[str] | None = LOCAL, token: str | None = None) -> ASGIApp:
+    """The ASGI application. ``hosts``: the names it answers to (None: any); ``token``: what every request must bring."""
+    routes = [
+        Route("/", explorer.page),
+        Route("/guide", explorer.guide_page),
+        Route("/static/{name}", explorer.file),
+        Route("/api/about", explorer.about_page),
+        Route("/api/simulate", explorer.simulate, methods=["POST"]),
+        *(Route(f"/api/{call}", _bound(explorer, call), methods=["POST"]) for call in CALLS),
+    ]
+    app = Starlette(routes=routes, lifespan=explorer.life, exception_handlers={404: _missing, 405: _missing, 500: _failed})
+    return Guard(app, hosts, token)
+
+
+def _bound(explorer: Explorer, call: str) -> Any:
+    async def answer(request: Request) -> Response:
+        return await explorer.ask(call, request)
+
+    return answer
+
+
+async def _missing(_: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    return refuse(server_says(status, "there is nothing at this address" if status == 404 else "this address takes other requests"))
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return refuse(server_says(500, f"the explorer failed on this request: {type(error).__name__}"))

@@ -1,0 +1,108 @@
+// The column of controls: presets with their captions, undo and redo, and the fields of the problem in groups.
+import { buildNode, nodeById } from './page.js';
+import { problemNames, sameState } from './state.js';
+import { ChoiceField, DimensionField, ExponentField, NumberField, TextField } from './fields.js';
+
+const groups = [
+  ['Network and teacher', ['student', 'teacher', 'readout', 'init']],
+  ['Samples and width, per dimension', ['alpha', 'beta', 'alpha0']],
+  ['Gradient step', ['step', 'step_exponent']],
+  ['Ridge fit', ['ridge', 'noise']],
+  ['Size', ['dimension']],
+];
+
+export const offlineReason = 'This page is an export with a fixed grid of answers: sliders take the values of the grid, and '
+  + 'what is grey cannot be changed here. Run “firststep explore” to change everything.';
+
+function fieldControl(field, tools) {
+  const own = { ...tools, grid: tools.about.grid ? tools.about.grid[field.name] : null };
+  if (field.name === 'step_exponent') return new ExponentField(field, own);
+  if (field.kind === 'dimension') return new DimensionField(field, own);
+  if (field.kind === 'choice') return new ChoiceField(field, own);
+  if (field.kind === 'number') return new NumberField(field, own);
+  return new TextField(field, own);
+}
+
+export class Controls {
+  constructor(tools) {
+    this.store = tools.store;
+    this.about = tools.about;
+    this.chosen = null;
+    this.fields = [];
+    const byName = new Map(tools.about.fields.map((field) => [field.name, field]));
+    const host = nodeById('fields');
+    const rest = [...byName.keys()].filter((name) => !groups.some(([, names]) => names.includes(name)));
+    for (const [title, names] of [...groups, ['More', rest]]) {
+      const present = names.filter((name) => byName.has(name));
+      if (!present.length) continue;
+      const set = buildNode('fieldset', {}, buildNode('legend', {}, title));
+      for (const name of present) {
+        const control = fieldControl(byName.get(name), tools);
+        if (tools.about.offline && (tools.about.grid[name] || []).length < 2) control.disable(offlineReason);
+        this.fields.push(control);
+        set.append(control.node);
+      }
+      host.append(set);
+    }
+    this.preparePresets();
+    this.prepareHistory();
+    if (tools.about.offline) host.before(buildNode('p', { class: 'why' }, offlineReason));
+  }
+
+  preparePresets() {
+    const select = nodeById('preset');
+    const presets = this.about.presets || [];
+    select.append(buildNode('option', { value: '' }, 'Choose a preset…'));
+    for (const group of new Set(presets.map((preset) => preset.group))) {
+      const options = presets.filter((preset) => preset.group === group)
+        .map((preset) => buildNode('option', { value: preset.name }, preset.label));
+      select.append(buildNode('optgroup', { label: group }, ...options));
+    }
+    select.disabled = !presets.length || Boolean(this.about.offline && !this.about.grid.preset);
+    select.addEventListener('change', (event) => {
+      const preset = presets.find((each) => each.name === select.value);
+      if (!preset) return;
+      this.chosen = preset;
+      this.store.seal();
+      this.store.set({ ...this.about.defaults, tab: 'curve', ...preset.state }, { event });
+      this.store.seal();
+      this.showPreset(this.store.state);
+    });
+  }
+
+  // A link or an undo may bring a preset back: it is recognised by its state.
+  showPreset(state) {
+    const telling = [...problemNames, 'axis', 'quantity'];
+    const isPreset = (preset) => sameState(state, { ...this.about.defaults, ...preset.state }, telling);
+    if (!this.chosen || !isPreset(this.chosen)) this.chosen = (this.about.presets || []).find(isPreset) || this.chosen;
+    const caption = nodeById('preset-caption');
+    if (!this.chosen) {
+      caption.textContent = '';
+      return;
+    }
+    const kept = isPreset(this.chosen);
+    nodeById('preset').value = kept ? this.chosen.name : '';
+    caption.textContent = kept ? this.chosen.caption : `Changed from “${this.chosen.label}”.`;
+  }
+
+  prepareHistory() {
+    nodeById('undo').addEventListener('click', () => this.store.undo());
+    nodeById('redo').addEventListener('click', () => this.store.redo());
+    document.addEventListener('keydown', (event) => {
+      const inText = event.target.matches && event.target.matches('input[type=text], input[type=number], textarea');
+      if (inText || !(event.ctrlKey || event.metaKey) || event.altKey) return;
+      const letter = event.key.toLowerCase();
+      if (letter === 'z' && !event.shiftKey) this.store.undo();
+      else if ((letter === 'z' && event.shiftKey) || letter === 'y') this.store.redo();
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  render(state) {
+    for (const field of this.fields) field.render(state);
+    nodeById('undo').disabled = !this.store.past.length;
+    nodeById('redo').disabled = !this.store.future.length;
+    this.showPreset(state);
+  }
+}

@@ -1,0 +1,273 @@
+// The curve panel: the exact line first, then the others, with the current problem as a ring.
+import { Chart } from './chart.js';
+import { buildNode, capitalised, fillSelect, nodeById, numberIn, numberText, roundTo, writeNumber } from './page.js';
+import { fieldValue, problemOf } from './state.js';
+import { ComputingSign, Slot } from './requests.js';
+import { nearestIn } from './sliders.js';
+import { nameBy } from './words.js';
+
+const curvePoints = 60;
+const hastyPoints = 32; // while a slider moves: half the time, and hardly to be told apart
+const latencies = 200;
+
+export function axisTitle(field) {
+  return `${capitalised(field.label)}, ${field.symbol || field.name}`;
+}
+
+// 'α = n/d' is introduced in the controls; elsewhere α is enough.
+export function shortSymbol(field) {
+  return field.symbol ? field.symbol.split(' ')[0] : field.name;
+}
+
+// A curve does not depend on where its own axis stands, so a drag along the axis asks nothing new.
+export function curveProblem(state, defaults) {
+  return { ...problemOf(state), [state.axis]: defaults[state.axis] };
+}
+
+function between(xs, ys, x, log) {
+  const right = xs.findIndex((each) => each >= x);
+  if (right < 0 || ys[right] === null) return null;
+  if (right === 0 || xs[right] === x) return ys[right];
+  if (ys[right - 1] === null) return null;
+  const place = (value) => (log ? Math.log(value) : value);
+  const part = (place(x) - place(xs[right - 1])) / (place(xs[right]) - place(xs[right - 1]));
+  return ys[right - 1] + part * (ys[right] - ys[right - 1]);
+}
+
+export class CurvePanel {
+  // onExact(context): the exact line stands and nothing newer waits.
+  constructor({ api, about, store, words, board, onExact }) {
+    Object.assign(this, { about, store, board, onExact });
+    window.firststepLatency = [];
+    this.fields = new Map(about.fields.map((field) => [field.name, field]));
+    this.host = nodeById('curve-chart');
+    this.sign = new ComputingSign(nodeById('curve-card'));
+    const onDrag = (x, isFinal) => this.dragged(x, isFinal);
+    this.chart = new Chart(this.host, { label: 'Curve of the chosen quantity', onDrag });
+    this.answers = new Map(); // line name -> { answer, key, frame }
+    this.frame = null;
+    this.point = null;
+    this.simulated = [];
+    this.slots = new Map(about.lines.filter((line) => line.name !== 'kernel-bound').map((line) => [line.name, new Slot(
+      (body, signal) => api.curve(body, signal), {
+        onAnswer: (answer, context) => this.answered(line.name, answer, context),
+        onError: (errors, context) => this.failed(line, errors, context),
+        onBusy: (isBusy) => this.sign.set(line.name, isBusy),
+      })]));
+    this.prepareOptions(words);
+  }
+
+  prepareOptions(words) {
+    const { about, store } = this;
+    fillSelect(nodeById('quantity'), about.quantities.map(({ name, label }) => ({ value: name, label })));
+    fillSelect(nodeById('axis'), about.axes.map((name) => ({ value: name, label: axisTitle(this.fields.get(name)) })));
+    nodeById('quantity').addEventListener('change', (event) => store.set({ quantity: event.target.value }, { event }));
+    nodeById('axis').addEventListener('change', (event) => this.changeAxis(event));
+    for (const name of ['xscale', 'yscale']) {
+      nodeById(name).addEventListener('change', (event) => store.set({ [name]: event.target.value }, { event }));
+    }
+    for (const name of ['from', 'to']) {
+      nodeById(`f-${name}`).addEventListener('change', (event) => {
+        const value = numberIn(event.target);
+        if (value !== null) store.set({ [name]: value }, { event });
+        else event.target.value = store.state[name];
+      });
+    }
+    for (const line of about.lines) {
+      const box = buildNode('input', { type: 'checkbox', id: `line-${line.name}` });
+      box.addEventListener('change', (event) => {
+        const names = about.lines.map((each) => each.name).filter((name) => nodeById(`line-${name}`).checked);
+        store.set({ lines: names }, { event });
+      });
+      const swatch = buildNode('span', { class: 'swatch', 'aria-hidden': 'true' });
+      swatch.style.borderTopColor = `var(--c-${line.color})`;
+      swatch.style.borderTopStyle = line.dash && line.dash !== '1 0' ? 'dashed' : 'solid';
+      const level = buildNode('span', { id: `level-${line.name}`, class: 'soft' });
+      const label = buildNode('label', {}, box, swatch, line.label, level);
+      nodeById('lines').append(buildNode('span', { class: 'check' }, label, words.questionMark(line)));
+    }
+    words.attach(nodeById('t-quantity'), () => about.quantities.find((each) => each.name === store.state.quantity));
+    nameBy(nodeById('quantity'), nodeById('t-quantity'));
+    nameBy(nodeById('axis'), nodeById('t-axis'));
+    if (about.offline) this.limitToGrid();
+  }
+
+  // An exported page answers along the fields of its grid only.
+  limitToGrid() {
+    for (const option of nodeById('axis').options) option.disabled = !this.about.grid[option.value];
+  }
+
+  changeAxis(event) {
+    const axis = event.target.value;
+    const field = this.fields.get(axis);
+    const value = fieldValue(this.store.state, axis);
+    let [from, to] = [field.low, field.high];
+    // The whole range of a field can span ten decades; look at two or so around the current problem.
+    if (field.scale === 'log' && value > 0 && to / from > 1e4) {
+      [from, to] = [Math.max(from, roundTo(value / 100, 2)), Math.min(to, roundTo(value * 100, 2))];
+    }
+    const given = this.about.defaults.axis === axis ? this.about.defaults : null;
+    if (given) [from, to] = [given.from, given.to];
+    const grid = this.about.grid && this.about.grid[axis];
+    if (grid) [from, to] = [Math.min(...grid), Math.max(...grid)];
+    this.store.set({ axis, from, to, xscale: field.scale }, { event });
+  }
+
+  dragged(x, isFinal) {
+    const field = this.fields.get(this.frame.axis);
+    const grid = this.about.grid && this.about.grid[field.name];
+    let value = roundTo(Math.min(field.high, Math.max(field.zero ? 0 : field.low, x)), 4);
+    if (grid) value = nearestIn(grid, x);
+    this.store.set({ [field.name]: value }, { event: { timeStamp: performance.now() }, live: true });
+    if (isFinal) this.store.seal();
+  }
+
+  bodyFor(state, line, isLive = false) {
+    const points = Math.min(isLive ? hastyPoints : curvePoints, this.about.limits.points);
+    const { axis, from, to, xscale: scale, quantity } = state;
+    return { problem: curveProblem(state, this.about.defaults), axis, from, to, scale, points, line, quantity };
+  }
+
+  refresh(state, cause) {
+    this.render(state);
+    this.wanted = state;
+    // Lines of an older problem must not come in after the exact line of the newer one.
+    const body = this.bodyFor(state, 'exact', cause.live);
+    for (const [name, slot] of this.slots) {
+      if (name === 'exact' || !slot.running) continue;
+      if (slot.running.key !== JSON.stringify(this.bodyFor(state, name))) slot.cancel();
+    }
+    const full = JSON.stringify(this.bodyFor(state, 'exact'));
+    const exact = this.answers.get('exact');
+    // The full line may be there already, as when the ring is dragged along it.
+    this.slots.get('exact').ask(exact && exact.key === full ? JSON.parse(full) : body, { ...cause, state });
+  }
+
+  answered(name, answer, context) {
+    const { state } = context;
+    const frame = { axis: state.axis, from: state.from, to: state.to, xscale: state.xscale, quantity: state.quantity };
+    this.answers.set(name, { answer, key: context.key, frame: JSON.stringify(frame) });
+    this.board.clear(`curve ${name}`);
+    if (name === 'exact') {
+      this.frame = frame;
+      this.host.classList.remove('outdated');
+      this.sign.renew();
+    }
+    this.draw();
+    if (name !== 'exact') return;
+    this.note(context.time);
+    if (!context.newer) {
+      this.askOthers(context);
+      this.onExact(state, context);
+    }
+  }
+
+  note(time) {
+    window.firststepLatency.push(performance.now() - time);
+    if (window.firststepLatency.length > latencies) window.firststepLatency.shift();
+  }
+
+  askOthers(context) {
+    for (const line of this.about.lines) {
+      const slot = this.slots.get(line.name);
+      if (!slot || line.name === 'exact') continue;
+      if (this.shows(line, context.state)) {
+        slot.ask(this.bodyFor(context.state, line.name), { ...context, live: false });
+      } else {
+        slot.cancel();
+        this.board.clear(`curve ${line.name}`);
+      }
+    }
+  }
+
+  shows(line, state) {
+    return state.lines.includes(line.name) && (!line.quantities || line.quantities.includes(state.quantity));
+  }
+
+  failed(line, errors, context) {
+    if (line.name !== 'exact') {
+      this.answers.delete(line.name);
+      const named = errors.map((error) => ({ parameter: '', message: `${line.label}: ${error.message}` }));
+      this.board.report(`curve ${line.name}`, named, 'e-curve');
+      this.draw();
+      return;
+    }
+    this.host.classList.add('outdated');
+    this.board.report('curve exact', errors, 'e-curve');
+    // A bad range says nothing about the problem: what belongs to the point can still be shown.
+    if (!errors.some((error) => this.fields.has(error.parameter))) this.onExact(context.state, context);
+  }
+
+  setPoint(answer, state) {
+    this.point = answer && { answer, x: state };
+    this.draw();
+  }
+
+  setSimulated(series) {
+    this.simulated = series;
+    this.draw();
+  }
+
+  markerFor(state, exact) {
+    const { axis, quantity, from, to, xscale } = this.frame;
+    const x = fieldValue(state, axis);
+    if (x < Math.min(from, to) || x > Math.max(from, to)) return null;
+    const own = this.point && this.point.x === state ? this.point.answer[quantity] : null;
+    const y = own ?? (exact ? between(exact.answer.x, exact.answer.y, x, xscale === 'log') : null);
+    if (y === null || y === undefined) return null;
+    return { x, y, label: `${shortSymbol(this.fields.get(axis))} = ${numberText(x)}` };
+  }
+
+  draw() {
+    if (!this.frame) return;
+    const state = this.wanted || this.store.state;
+    const { axis, quantity, from, to, xscale } = this.frame;
+    const frameKey = JSON.stringify(this.frame);
+    const lines = [];
+    const levels = [];
+    const notes = [];
+    const exact = this.answers.get('exact');
+    for (const line of this.about.lines) {
+      if (!this.shows(line, { ...state, quantity })) continue;
+      const found = this.answers.get(line.name);
+      if (line.name === 'kernel-bound') {
+        const level = exact && exact.answer.kernel_lower_bound;
+        nodeById('level-kernel-bound').textContent = numberText(level, 3);
+        if (Number.isFinite(level)) levels.push({ label: line.label, y: level, color: line.color, dash: line.dash });
+      } else if (found && found.frame === frameKey) {
+        const current = found.key === JSON.stringify(this.bodyFor(state, line.name));
+        lines.push({ label: line.label, x: found.answer.x, y: found.answer.y, color: line.color, dash: line.dash || '',
+          width: line.name === 'exact' ? 2.5 : current ? 2 : 1 });
+        for (const note of found.answer.notes || []) if (!notes.includes(note)) notes.push(note);
+      }
+    }
+    const points = this.simulated.map((series) => this.seriesFor(series, quantity)).filter((series) => series.x.length);
+    const title = this.about.quantities.find((each) => each.name === quantity);
+    this.chart.update({
+      x: { label: axisTitle(this.fields.get(axis)), scale: xscale, range: [from, to] },
+      y: { label: capitalised(title.label), scale: state.yscale, range: null },
+      lines, points, bars: [], levels, verticals: [], bands: [], marker: this.markerFor(state, exact), legend: true,
+    });
+    nodeById('curve-notes').replaceChildren(...notes.map((note) => buildNode('p', {}, note)));
+  }
+
+  seriesFor({ label, color, marker, points }, quantity) {
+    const usable = points.filter((point) => point.values[quantity]).sort((one, other) => one.x - other.x);
+    const [means, errors] = [0, 1].map((place) => usable.map((point) => point.values[quantity][place]));
+    return { label, color, marker, x: usable.map((point) => point.x), y: means, error: errors };
+  }
+
+  render(state) {
+    nodeById('quantity').value = state.quantity;
+    nodeById('axis').value = state.axis;
+    nodeById('xscale').value = state.xscale;
+    nodeById('yscale').value = state.yscale;
+    writeNumber(nodeById('f-from'), state.from);
+    writeNumber(nodeById('f-to'), state.to);
+    for (const line of this.about.lines) {
+      const box = nodeById(`line-${line.name}`);
+      box.checked = state.lines.includes(line.name);
+      box.disabled = Boolean(line.quantities && !line.quantities.includes(state.quantity));
+    }
+  }
+}

@@ -1,0 +1,69 @@
+// What charts and heat maps share: an SVG that follows the width of its host and is drawn again when that changes.
+import { svgNode, setAttributes, Pen, paperRoot, svgText } from './svg.js';
+
+// The height: the custom property --chart-height of the host (in px), or in proportion to the width.
+function figureHeight(host, width) {
+  const wish = parseFloat(getComputedStyle(host).getPropertyValue('--chart-height'));
+  return wish > 0 ? wish : Math.round(Math.max(270, Math.min(600, width * 0.56)));
+}
+
+// A figure has drawLayer(pen, layer, width, height, isPaper), which returns the frame, and drawn(), called after it.
+export class Figure {
+  constructor(host, label, attributes) {
+    this.host = host;
+    this.label = label;
+    this.spec = null;
+    this.width = 0;
+    this.frame = null;
+    this.root = svgNode('svg', attributes);
+    const style = { display: 'block', touchAction: 'pan-y', userSelect: 'none', webkitUserSelect: 'none' };
+    Object.assign(this.root.style, style);
+    this.plot = svgNode('g', null, this.root);
+    host.appendChild(this.root);
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(host);
+  }
+
+  resize() {
+    const width = this.host.clientWidth;
+    if (width === this.width) return;
+    this.width = width;
+    this.redraw();
+  }
+
+  redraw() {
+    if (!this.spec) return;
+    if (!this.width) this.width = this.host.clientWidth;
+    // a hidden host has no width; the observer calls again when it is shown
+    if (this.width < 40) return;
+    if (this.measuredWidth !== this.width) {
+      this.measuredWidth = this.width;
+      this.pen = Pen.live(this.host, this.width);
+      this.wantedHeight = figureHeight(this.host, this.width);
+    }
+    const layer = svgNode('g');
+    this.frame = this.drawLayer(this.pen, layer, this.width, this.wantedHeight, false);
+    this.plot.replaceWith(layer);
+    this.plot = layer;
+    const height = Math.ceil(this.frame.height);
+    setAttributes(this.root, { width: this.width, height, viewBox: `0 0 ${this.width} ${height}` });
+    this.drawn();
+  }
+
+  // Where a pointer is, in pixels of the drawing.
+  place(event) {
+    const rect = this.root.getBoundingClientRect();
+    const zoom = this.width / rect.width || 1;
+    return [(event.clientX - rect.left) * zoom, (event.clientY - rect.top) * zoom];
+  }
+
+  toSVG() {
+    const width = Math.max(640, Math.min(1000, this.width || 800));
+    const pen = Pen.paper(width);
+    const layer = svgNode('g');
+    const frame = this.drawLayer(pen, layer, width, Math.round(width * 0.6), true);
+    const root = paperRoot(width, Math.ceil(frame.height), pen, this.label);
+    root.appendChild(layer);
+    return svgText(root);
+  }
+}

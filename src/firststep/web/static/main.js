@@ -1,0 +1,104 @@
+// The entry: connects the parts and keeps the address of the page in step with the state.
+import { connect } from './api.js';
+import { nodeById, sayNotice } from './page.js';
+import { Store, hashOf, readHash } from './state.js';
+import { ErrorBoard, errorsIn } from './requests.js';
+import { Words } from './words.js';
+import { Controls } from './controls.js';
+import { CurvePanel } from './curve.js';
+import { MechanismPanel } from './mechanism.js';
+import { SimulatePanel } from './simulate.js';
+import { MapPanel } from './map.js';
+import { TakePanel } from './take.js';
+import { prepareTheme } from './theme.js';
+
+const addressPause = 200; // ms: browsers limit how often the address may change
+
+function saysIgnored(ignored) {
+  if (ignored.length) sayNotice(`Parts of the link were not understood and are left out: ${ignored.join(', ')}.`);
+}
+
+function prepareDialogs(about) {
+  nodeById('version').textContent = about.version;
+  nodeById('guide-link').hidden = Boolean(about.offline);
+  nodeById('about').addEventListener('click', () => nodeById('about-dialog').showModal());
+  for (const button of document.querySelectorAll('[data-close]')) {
+    button.addEventListener('click', () => nodeById(button.dataset.close).close());
+  }
+}
+
+function prepareTabs(store) {
+  const tabs = ['curve', 'map'].map((name) => nodeById(`tab-${name}`));
+  tabs.forEach((tab, index) => {
+    tab.addEventListener('click', () => store.set({ tab: tab.id.slice(4) }));
+    tab.addEventListener('keydown', (event) => {
+      if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
+      const other = tabs[1 - index];
+      other.focus();
+      store.set({ tab: other.id.slice(4) });
+    });
+  });
+}
+
+function showTab(name) {
+  for (const each of ['curve', 'map']) {
+    nodeById(`panel-${each}`).hidden = each !== name;
+    nodeById(`tab-${each}`).setAttribute('aria-selected', String(each === name));
+    nodeById(`tab-${each}`).tabIndex = each === name ? 0 : -1;
+  }
+}
+
+function keepAddress(store) {
+  let timer = null;
+  const write = () => history.replaceState(null, '', hashOf(store.state, store.defaults));
+  store.subscribe(() => {
+    clearTimeout(timer);
+    timer = setTimeout(write, addressPause);
+  });
+  return write;
+}
+
+async function start() {
+  prepareTheme();
+  const api = connect();
+  const about = await api.about();
+  const given = readHash(location.hash, about);
+  const store = new Store(about, given.found);
+  const words = new Words(about);
+  const tools = { api, about, store, words, board: new ErrorBoard() };
+  const controls = new Controls(tools);
+  let mechanism = null;
+  const curve = new CurvePanel({ ...tools, onExact: (state, context) => mechanism.refresh(state, context) });
+  mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => curve.setPoint(answer, state) });
+  const simulate = new SimulatePanel({ ...tools, curve });
+  const map = new MapPanel(tools);
+  const take = new TakePanel({ ...tools, curve, map });
+  prepareDialogs(about);
+  prepareTabs(store);
+  words.decorate();
+
+  const show = (state, cause) => {
+    controls.render(state);
+    showTab(state.tab);
+    if (state.tab === 'map') {
+      map.refresh(state);
+    } else {
+      map.rest();
+      curve.refresh(state, cause);
+      simulate.render(state);
+    }
+  };
+  store.subscribe(show);
+  take.beforeLink = keepAddress(store);
+  window.addEventListener('hashchange', () => {
+    const read = readHash(location.hash, about);
+    store.seal();
+    store.set({ ...about.defaults, ...read.found });
+    saysIgnored(read.ignored);
+  });
+  saysIgnored(given.ignored);
+  show(store.state, { live: false, time: performance.now(), names: [] });
+  document.body.classList.add('ready');
+}
+
+start().catch((error) => sayNotice(`The explorer could not start: ${errorsIn(error)[0].message}`));

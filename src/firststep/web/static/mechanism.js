@@ -1,0 +1,182 @@
+// What happens at the current problem: the learned function, the weights, the parts of the error, the values.
+import { Chart } from './chart.js';
+import { buildNode, nodeById, numberText } from './page.js';
+import { problemOf } from './state.js';
+import { ComputingSign, Slot } from './requests.js';
+
+const partColors = { learned: 'green', along: 'orange', across: 'sky', out_of_reach: 'pink', fluctuation: 'grey' };
+const spareColors = ['green', 'orange', 'grey', 'pink', 'sky', 'red'];
+const shownKappa = 3.5; // hardly any input lies beyond
+const apart = 1.08; // the largest value is a spike if it is this much larger than the next
+const farAway = 3; // an outlier this many times beyond the bulk would squeeze it on a linear axis
+
+export class MechanismPanel {
+  // onPoint(answer, state): the values of the current problem are known.
+  constructor({ api, words, board, onPoint }) {
+    Object.assign(this, { words, board, onPoint });
+    this.learnedChart = new Chart(nodeById('learned-chart'), { label: 'Learned function and teacher against κ' });
+    this.weightsChart = new Chart(nodeById('weights-chart'), { label: 'Singular values of the weights' });
+    this.signs = ['learned-card', 'weights-card'].map((id) => new ComputingSign(nodeById(id)));
+    this.pointSlot = new Slot((body, signal) => api.point(body, signal), {
+      onAnswer: (answer, context) => this.pointed(answer, context),
+      onError: (errors) => this.failed('point', errors),
+      onBusy: (isBusy) => this.signs[0].set('point', isBusy),
+    });
+    this.weightsSlot = new Slot((body, signal) => api.weights(body, signal), {
+      onAnswer: (answer) => this.weighed(answer),
+      onError: (errors) => this.failed('weights', errors),
+      onBusy: (isBusy) => this.signs[1].set('weights', isBusy),
+    });
+  }
+
+  refresh(state, cause) {
+    this.state = state;
+    this.pointSlot.ask({ problem: problemOf(state) }, { ...cause, state });
+  }
+
+  failed(source, errors) {
+    this.board.report(source, errors, `e-${source}`);
+    const hosts = source === 'point' ? ['learned-chart', 'split', 'values'] : ['weights-chart'];
+    for (const id of hosts) nodeById(id).classList.add('outdated');
+  }
+
+  pointed(answer, context) {
+    this.board.clear('point');
+    this.signs[0].renew();
+    for (const id of ['learned-chart', 'split', 'values']) nodeById(id).classList.remove('outdated');
+    this.drawLearned(answer);
+    this.drawSplit(answer);
+    this.drawValues(answer);
+    this.onPoint(answer, context.state);
+    if (!context.newer) this.weightsSlot.ask({ problem: problemOf(context.state) }, { live: context.live });
+  }
+
+  drawLearned(point) {
+    this.showNotes('learned-notes', point.notes);
+    if (!point.kappa.length) {
+      nodeById('learned-chart').classList.add('outdated');
+      return;
+    }
+    const range = [Math.max(point.kappa[0], -shownKappa), Math.min(point.kappa[point.kappa.length - 1], shownKappa)];
+    const shown = (values) => values.filter((_, index) => point.kappa[index] >= range[0] && point.kappa[index] <= range[1]);
+    const [kappa, learned, target, density] = [point.kappa, point.learned, point.target, point.density].map(shown);
+    const height = Math.max(...[...learned, ...target].filter((value) => value !== null).map(Math.abs), 1e-9);
+    const low = Math.min(...[...learned, ...target].filter((value) => value !== null), 0);
+    const peak = Math.max(...density);
+    // The density has no scale of its own here: it only shows where inputs are.
+    const faint = density.map((value) => low + (value / peak) * height * 0.5);
+    this.learnedChart.update({
+      x: { label: 'Projection on the step, κ', scale: 'linear', range },
+      y: { label: '', scale: 'linear', range: null },
+      lines: [
+        { label: 'density of κ', x: kappa, y: faint, color: 'grey', dash: '1 3', width: 1 },
+        { label: 'teacher E[y|κ]', x: kappa, y: target, color: 'black', dash: '6 4', width: 2 },
+        { label: 'learned m(κ)', x: kappa, y: learned, color: 'blue', dash: '', width: 2.5 },
+      ],
+      points: [], bars: [], levels: [], verticals: [], bands: [], marker: null, legend: true,
+    });
+  }
+
+  weighed(answer) {
+    this.board.clear('weights');
+    nodeById('weights-chart').classList.remove('outdated');
+    const { values, before, outlier, dimension, width } = answer;
+    // Without a prediction the bulk before the step says where bars are needed.
+    const edge = answer.edge || [0, before[0]];
+    // The largest value stands by itself where the step has driven it out; the bulk is all the rest.
+    const spiked = values[0] > apart * values[1];
+    const bulkEnd = Math.max(edge[1], spiked ? values[1] : values[0]);
+    const top = Math.max(values[0], outlier ?? 0);
+    const far = top > farAway * bulkEnd;
+    const smallest = far ? Math.max(Math.min(...values), bulkEnd / 30) : 0;
+    const right = far ? top * 1.6 : top * 1.08;
+    const edges = binEdges(smallest, bulkEnd * 1.02, 30, far);
+    const heights = countIn(values, edges);
+    const old = countIn(before, edges);
+    const verticals = answer.edge ? [{ label: 'edge', x: edge[1], color: 'grey', dash: '4 3' }] : [];
+    if (edge[0] > smallest) verticals.unshift({ label: '', x: edge[0], color: 'grey', dash: '4 3' });
+    if (outlier !== null) verticals.push({ label: 'outlier', x: outlier, color: 'red', dash: '6 3' });
+    this.weightsChart.update({
+      x: { label: `Singular value${far ? ' (log axis)' : ''}`, scale: far ? 'log' : 'linear', range: [smallest, right] },
+      y: { label: 'Count', scale: 'linear', range: null },
+      lines: [{ label: 'before', ...outlineOf(edges, old), color: 'grey', dash: '', width: 1.2 }],
+      points: spiked ? [{ label: 'spike', x: [values[0]], y: [1], error: [null], color: 'red', marker: 'diamond' }] : [],
+      bars: [{ label: 'after', edges, heights, color: 'sky' }],
+      levels: [], verticals, bands: [], marker: null, legend: true,
+    });
+    const below = values.filter((value) => value < smallest).length;
+    const left = below ? ` ${below} values below ${numberText(smallest, 2)} are not shown.` : '';
+    const largest = `largest value ${numberText(values[0])}`;
+    const where = outlier === null ? `No outlier predicted, ${largest}.` : `Predicted outlier ${numberText(outlier)}, ${largest}.`;
+    nodeById('weights-caption').textContent = `One network, d = ${dimension}, N = ${width}. ${where}${left}`;
+    this.showNotes('weights-notes', answer.notes);
+  }
+
+  drawSplit({ split, total }) {
+    const bar = nodeById('split');
+    const shown = split.filter((part) => part.value !== null);
+    const whole = shown.reduce((sum, part) => sum + Math.max(part.value, 0), 0) || 1;
+    const pieces = [];
+    const keys = [];
+    shown.forEach((part, index) => {
+      const name = partColors[part.name] || spareColors[index % spareColors.length];
+      const color = `var(--c-${name})`;
+      const share = Math.max(part.value, 0) / whole;
+      const percent = share > 0.12 ? `${Math.round(share * 100)} %` : '';
+      const piece = buildNode('div', { class: 'piece', 'data-part': part.name, 'data-color': name }, percent);
+      piece.style.width = `${share * 100}%`;
+      piece.style.backgroundColor = color;
+      pieces.push(piece);
+      const dot = buildNode('span', { class: 'dot', 'aria-hidden': 'true' });
+      dot.style.backgroundColor = color;
+      keys.push(buildNode('li', {}, dot, this.words.term(part.label, { anchor: 'split', ...part }),
+        buildNode('b', {}, numberText(part.value))));
+    });
+    bar.replaceChildren(
+      buildNode('div', { class: 'bar', 'aria-hidden': 'true' }, ...pieces),
+      buildNode('ul', {}, ...keys),
+      buildNode('p', { class: 'soft' }, `Sum ${numberText(total)}: the whole signal of the teacher.`));
+  }
+
+  drawValues({ values }) {
+    const names = values.map((row) => row.name + row.label).join();
+    const text = ({ value }) => (typeof value === 'number' || value === null ? numberText(value, 5) : String(value));
+    // Cells are kept while the rows are the same, so that an open explanation does not vanish under the hand.
+    if (names !== this.rowNames) {
+      const rows = values.map((row) => buildNode('tr', { 'data-value': row.name },
+        buildNode('th', { scope: 'row' }, this.words.term(row.label, row)), buildNode('td', {})));
+      nodeById('values').replaceChildren(buildNode('tbody', {}, ...rows));
+      this.rowNames = names;
+    }
+    const cells = nodeById('values').querySelectorAll('td');
+    values.forEach((row, index) => { cells[index].textContent = text(row); });
+  }
+
+  showNotes(id, notes) {
+    nodeById(id).replaceChildren(...(notes || []).map((note) => buildNode('p', {}, note)));
+  }
+}
+
+function binEdges(low, high, count, log) {
+  return Array.from({ length: count + 1 }, (_, index) => (
+    log ? low * (high / low) ** (index / count) : low + ((high - low) * index) / count));
+}
+
+function countIn(values, edges) {
+  const heights = Array.from({ length: edges.length - 1 }, () => 0);
+  for (const value of values) {
+    const place = edges.findIndex((edge) => edge > value) - 1;
+    if (place >= 0) heights[place] += 1;
+  }
+  return heights;
+}
+
+function outlineOf(edges, heights) {
+  const x = [];
+  const y = [];
+  heights.forEach((height, index) => {
+    x.push(edges[index], edges[index + 1]);
+    y.push(height, height);
+  });
+  return { x, y };
+}

@@ -1,0 +1,127 @@
+// The single-file page: every answer is looked up in the grid that was computed when the file was written.
+
+function unpack(shipped) {
+  const raw = atob(shipped.data);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i += 1) bytes[i] = raw.charCodeAt(i);
+  return { shape: shipped.shape, values: new Float32Array(bytes.buffer) };
+}
+
+function numberOrNull(value) {
+  return Number.isFinite(value) ? Number(value.toPrecision(7)) : null;
+}
+
+// The place of the value nearest to a number.
+function nearestPlace(values, wanted) {
+  let best = 0;
+  values.forEach((value, place) => {
+    if (Math.abs(Math.log(value / wanted)) < Math.abs(Math.log(values[best] / wanted))) best = place;
+  });
+  return best;
+}
+
+class OfflineGrid {
+  constructor(shipped) {
+    this.shipped = shipped;
+    this.axes = shipped.axes;
+    this.arrays = {};
+    for (const name of Object.keys(shipped.arrays)) this.arrays[name] = unpack(shipped.arrays[name]);
+  }
+
+  places(problem) {
+    const found = {};
+    for (const name of this.shipped.order) found[name] = nearestPlace(this.axes[name], problem[name] ?? problem.alpha);
+    return found;
+  }
+
+  // An array's row at a place; its last axes after those named are returned as they are.
+  row(name, at, along) {
+    const { shape, values } = this.arrays[name];
+    let offset = at.beta * this.axes.alpha0.length + at.alpha0;
+    along.forEach((axis, place) => { offset = offset * shape[place + 1] + at[axis]; });
+    const length = shape.slice(along.length + 1).reduce((product, size) => product * size, 1);
+    return Array.from(values.subarray(offset * length, (offset + 1) * length), numberOrNull);
+  }
+
+  number(name, at) {
+    const along = name.startsWith('still') ? ['alpha', 'ridge'] : ['alpha', 'step', 'ridge'];
+    return this.row(name, at, along)[0];
+  }
+
+  // Places along an axis between two values, the ends included.
+  between(axis, from, to) {
+    const inside = (value) => value >= from * 0.999 && value <= to * 1.001;
+    return this.axes[axis].map((value, place) => place).filter((place) => inside(this.axes[axis][place]));
+  }
+}
+
+function arrayName(line, quantity) {
+  if (line === 'random-features') return `still_${quantity}`;
+  return line === 'isotropic' && quantity !== 'alignment' ? `isotropic_${quantity}` : quantity;
+}
+
+export function offlineApi(shipped, refuse) {
+  const grid = new OfflineGrid(shipped);
+
+  async function curve(body) {
+    const at = grid.places(body.problem);
+    const places = grid.between(body.axis, body.from, body.to);
+    const name = arrayName(body.line, body.quantity);
+    if (!grid.arrays[name]) throw refuse(422, [{ parameter: 'line', message: 'this line is not in the file' }]);
+    return {
+      x: places.map((place) => grid.axes[body.axis][place]),
+      y: places.map((place) => grid.number(name, { ...at, [body.axis]: place })),
+      extra: {}, notes: [], kernel_lower_bound: shipped.kernel_lower_bound,
+    };
+  }
+
+  async function point(body) {
+    const at = grid.places(body.problem);
+    const known = { kernel_lower_bound: shipped.kernel_lower_bound, random_features_risk: grid.number('still_risk', at) };
+    for (const name of ['risk', 'training_error', 'alignment', 'gain']) known[name] = grid.number(name, at);
+    const parts = grid.row('split', at, ['alpha', 'step', 'ridge']);
+    return {
+      ...known,
+      values: shipped.point.values.filter((word) => word.name in known).map((word) => ({ ...word, value: known[word.name] })),
+      kappa: shipped.kappa, density: shipped.density, total: shipped.total, notes: [],
+      learned: grid.row('learned', at, ['alpha', 'step', 'ridge']), target: grid.row('target', at, ['step']),
+      split: shipped.point.split.map((word) => ({ ...word, value: parts[shipped.split.indexOf(word.name)] })),
+    };
+  }
+
+  async function weights(body) {
+    const at = grid.places(body.problem);
+    const [low, high, outlier] = grid.row('marks', at, ['step']);
+    const there = (value) => value !== null;
+    return {
+      dimension: shipped.dimension, width: Math.round(shipped.dimension * grid.axes.beta[at.beta]), notes: [],
+      values: grid.row('weights', at, ['step']).filter(there), before: grid.row('before', at, []).filter(there),
+      edge: high === null ? null : [low, high], outlier,
+    };
+  }
+
+  async function map(body) {
+    const at = grid.places(body.problem);
+    const across = grid.between(body.x.axis, body.x.from, body.x.to);
+    const up = grid.between(body.y.axis, body.y.from, body.y.to);
+    const quantity = body.quantity === 'gain' ? 'gain' : 'risk';
+    const unit = body.quantity === 'ratio' ? shipped.kernel_lower_bound : 1;
+    const cell = (row, column) => {
+      const value = grid.number(quantity, { ...at, [body.x.axis]: column, [body.y.axis]: row });
+      return value === null ? null : value / unit;
+    };
+    return {
+      x: across.map((place) => grid.axes[body.x.axis][place]), y: up.map((place) => grid.axes[body.y.axis][place]),
+      rows: up.map((_, row) => row), values: up.map((row) => across.map((column) => cell(row, column))), notes: [],
+    };
+  }
+
+  async function take(body) {
+    const numbers = { from: body.from, to: body.to, points: body.points, ...body.problem };
+    const fill = (text) => text.replace(/\{(\w+)\}/g, (whole, name) => (name in numbers ? String(numbers[name]) : whole));
+    const texts = shipped.take[body.axis];
+    return { python: fill(texts.python), command: fill(texts.command), toml: fill(texts.toml) };
+  }
+
+  return { about: async () => shipped.about, curve, point, weights, map, take };
+}

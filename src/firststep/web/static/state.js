@@ -1,0 +1,144 @@
+// What is being looked at: one flat state, its history, and its form in the address of the page.
+
+export const problemNames = ['student', 'teacher', 'alpha', 'beta', 'alpha0', 'step', 'step_exponent', 'ridge', 'noise',
+  'readout', 'init', 'dimension'];
+
+const textNames = ['student', 'teacher', 'readout'];
+const numberNames = ['alpha', 'beta', 'step', 'step_exponent', 'ridge', 'noise', 'from', 'to', 'sim_dimension',
+  'sim_replicates', 'sim_points', 'sim_seed', 'map_x_from', 'map_x_to', 'map_y_from', 'map_y_to'];
+const historyLength = 200;
+const sameGesture = 1200; // ms: changes of the same fields that follow each other this fast are undone together
+
+export function problemOf(state) {
+  return Object.fromEntries(problemNames.map((name) => [name, state[name]]));
+}
+
+// The value of a field in numbers: alpha0 may follow alpha.
+export function fieldValue(state, name) {
+  return name === 'alpha0' && state.alpha0 === null ? state.alpha : state[name];
+}
+
+function sameValue(one, other) {
+  return Array.isArray(one) && Array.isArray(other) ? one.join() === other.join() : one === other;
+}
+
+export function sameState(one, other, names = Object.keys(other)) {
+  return names.every((name) => sameValue(one[name], other[name]));
+}
+
+function valueText(name, value) {
+  if (name === 'alpha0' && value === null) return 'same';
+  return Array.isArray(value) ? value.join(',') : String(value);
+}
+
+// The problem is always written out, so that a link keeps its meaning when the defaults change.
+export function hashOf(state, defaults) {
+  const parts = new URLSearchParams();
+  for (const name of Object.keys(defaults)) {
+    const differs = !sameValue(state[name], defaults[name]);
+    if (differs || problemNames.includes(name)) parts.set(name, valueText(name, state[name]));
+  }
+  return '#' + parts.toString().replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%2A', '*');
+}
+
+function choicesOf(about) {
+  const init = about.fields.find((field) => field.name === 'init');
+  const mapAxes = about.map_axes;
+  return {
+    init: init && init.options.length ? init.options : ['gaussian', 'sphere'],
+    axis: about.axes, xscale: ['log', 'linear'], yscale: ['log', 'linear'],
+    quantity: about.quantities.map((quantity) => quantity.name), tab: ['curve', 'map'],
+    sim_model: ['network', 'random-features', 'spiked'],
+    map_x: mapAxes, map_y: mapAxes, map_quantity: ['risk', 'gain', 'ratio'],
+  };
+}
+
+function readValue(name, text, about) {
+  const number = text.trim() === '' ? NaN : Number(text);
+  if (textNames.includes(name)) return text.length > 0 && text.length <= 300 ? text : undefined;
+  if (name === 'alpha0' && text === 'same') return null;
+  if (name === 'dimension' && text === 'inf') return 'inf';
+  if (name === 'lines') {
+    const names = text === '' ? [] : text.split(',');
+    return names.every((line) => about.lines.some((known) => known.name === line)) ? names : undefined;
+  }
+  if ([...numberNames, 'alpha0', 'dimension'].includes(name)) return Number.isFinite(number) ? number : undefined;
+  const choices = choicesOf(about)[name];
+  return choices && choices.includes(text) ? text : undefined;
+}
+
+// Reads an address; what is unknown or cannot be read is left out and named.
+export function readHash(hash, about) {
+  const found = {};
+  const ignored = [];
+  for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ''))) {
+    const value = name in about.defaults ? readValue(name, text, about) : undefined;
+    if (value === undefined) ignored.push(name);
+    else found[name] = value;
+  }
+  return { found, ignored };
+}
+
+export class Store {
+  constructor(about, start) {
+    this.defaults = about.defaults;
+    this.state = { ...about.defaults, ...start };
+    this.past = [];
+    this.future = [];
+    this.lastNames = '';
+    this.lastTime = -Infinity;
+    this.live = false;
+    this.listeners = [];
+  }
+
+  subscribe(listener) {
+    this.listeners.push(listener);
+  }
+
+  // cause: { event, live }; live is a gesture under way (a slider or the marker being dragged).
+  set(changes, cause = {}) {
+    const names = Object.keys(changes).filter((name) => !sameValue(this.state[name], changes[name]));
+    if (!names.length) return;
+    const now = performance.now();
+    const key = names.join();
+    if (key !== this.lastNames || now - this.lastTime > sameGesture) {
+      this.past.push(this.state);
+      if (this.past.length > historyLength) this.past.shift();
+    }
+    this.lastNames = key;
+    this.lastTime = now;
+    this.future = [];
+    this.state = { ...this.state, ...changes };
+    this.tell(cause, names);
+  }
+
+  // The gesture is over: the next change can be undone by itself, and what was drawn in haste is drawn in full.
+  seal(event = null) {
+    this.lastNames = '';
+    if (this.live) this.tell({ event }, []);
+  }
+
+  undo() {
+    this.travel(this.past, this.future);
+  }
+
+  redo() {
+    this.travel(this.future, this.past);
+  }
+
+  travel(from, to) {
+    if (!from.length) return;
+    to.push(this.state);
+    const old = this.state;
+    this.state = from.pop();
+    this.lastNames = '';
+    this.tell({}, Object.keys(this.state).filter((name) => !sameValue(old[name], this.state[name])));
+  }
+
+  tell(cause, names) {
+    this.live = Boolean(cause.live);
+    // The time of the input event itself, so that waiting in the browser's queue counts as latency.
+    const time = cause.event && cause.event.timeStamp > 0 ? cause.event.timeStamp : performance.now();
+    for (const listener of this.listeners) listener(this.state, { live: Boolean(cause.live), time, names });
+  }
+}

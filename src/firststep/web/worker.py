@@ -1,0 +1,86 @@
+"""A process that answers requests: JSON lines in, JSON lines out. ``python -m firststep.web.worker``.
+
+The server computes nothing itself: a request that takes too long, or too much memory, costs a worker and not the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+from typing import Any
+
+from firststep.errors import Fault, FirststepError, InvalidParameter
+
+Json = dict[str, Any]
+
+
+def refusal(parameter: str, message: str) -> list[Json]:
+    """The errors of an answer, as the page shows them."""
+    return [{"parameter": parameter, "message": message}]
+
+
+def faults(error: InvalidParameter) -> list[Json]:
+    return [{"parameter": _field(fault), "message": str(fault)} for fault in error.faults]
+
+
+def _field(fault: Fault) -> str:
+    return fault.parameter.removeprefix("problem.").replace("-", "_")
+
+
+def answer(message: Json) -> Json:
+    """{"ok": result} or {"errors": [...], "status": HTTP status}."""
+    from firststep.web.answers import CALLS
+
+    try:
+        return {"ok": CALLS[message["call"]](message["body"])}
+    except InvalidParameter as error:
+        return {"errors": faults(error), "status": 422}
+    except FirststepError as error:
+        return {"errors": refusal("server", " ".join(str(error).split())), "status": 422}
+    except MemoryError:
+        return {"errors": refusal("server", "this needs more memory than the explorer may use"), "status": 422}
+
+
+def main() -> None:
+    """Serve until the pipe closes, which it does when the server ends, however it ends."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # anything printed goes to stderr, not into the answers
+    _limit_memory(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            inbox.put(line)
+        os._exit(0)  # at once, whatever is being computed: nobody waits for it
+
+    threading.Thread(target=listen, daemon=True).start()
+    import firststep.web.answers  # noqa: F401  the slow imports, before the first request
+
+    while True:
+        line = inbox.get()
+        try:
+            text = json.dumps(answer(json.loads(line)), allow_nan=False)
+        except Exception as error:  # a fault of ours: said as such, and the worker lives on
+            told = refusal("server", f"the explorer failed on this request: {type(error).__name__}")
+            text = json.dumps({"errors": told, "status": 500, "detail": repr(error)})
+        answers.write(text + "\n")
+        answers.flush()
+
+
+def _limit_memory(count: int) -> None:
+    try:
+        import resource
+
+        if count:
+            resource.setrlimit(resource.RLIMIT_DATA, (count, count))
+        os.nice(int(os.environ.get("FIRSTSTEP_NICE", "0")))
+    except (ImportError, OSError, ValueError):  # not everywhere
+        pass
+
+
+if __name__ == "__main__":
+    main()

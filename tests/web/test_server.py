@@ -1,0 +1,261 @@
+"""The explorer as a server: a real process, real requests, and what must not happen to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from serving import COMMAND, CURVE, NETWORKS, PROBLEM, children, eventually, explorer, processor_seconds
+
+LONG = {**NETWORKS, "dimension": 900, "replicates": 40, "problem": {**PROBLEM, "alpha0": 20.0}}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[str, int]]:
+    with explorer() as (address, process):
+        yield address, process.pid
+
+
+@pytest.fixture(scope="module")
+def client(served: tuple[str, int]) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=served[0], timeout=60) as made:
+        yield made
+
+
+def test_the_page_and_its_files(client: httpx.Client) -> None:
+    page = client.get("/")
+    assert page.status_code == 200
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert client.get("/static/main.js").headers["content-type"].startswith("text/javascript")
+    guide = client.get("/guide").text
+    for word in client.get("/api/about").json()["words"].values():
+        assert f'id="{word["anchor"]}"' in guide
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static/nothing.js", "/etc/passwd", "/api/replicate"]
+)
+def test_nothing_else_is_served(client: httpx.Client, path: str) -> None:
+    assert client.get(path).status_code in (404, 405)
+
+
+def test_a_curve(client: httpx.Client) -> None:
+    found = client.post("/api/curve", json=CURVE)
+    assert found.status_code == 200
+    assert len(found.json()["y"]) == 20
+
+
+def test_faults_are_named(client: httpx.Client) -> None:
+    answer = client.post("/api/curve", json={**CURVE, "problem": {**PROBLEM, "student": "tahn", "alpha": -2}})
+    assert answer.status_code == 422
+    errors = answer.json()["errors"]
+    assert {error["parameter"] for error in errors} == {"student", "alpha"}
+    assert "did you mean tanh?" in errors[0]["message"]
+
+
+def test_what_is_no_request(client: httpx.Client) -> None:
+    as_json = {"content-type": "application/json"}
+    assert client.post("/api/curve", content=b"{", headers=as_json).status_code == 422
+    assert client.post("/api/curve", content=b"[" * 60000, headers=as_json).status_code == 422
+    assert client.post("/api/curve", content=b" " * 100_000, headers=as_json).status_code == 413
+    assert client.post("/api/curve", content=json.dumps(CURVE)).status_code == 415  # what a form of another site could send
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 421
+    assert client.put("/api/curve", json=CURVE).status_code == 405
+
+
+def stream(client: httpx.Client, body: Any) -> list[dict[str, Any]]:
+    with client.stream("POST", "/api/simulate", json=body) as answer:
+        return [json.loads(line) for line in answer.iter_lines()]
+
+
+def test_networks_land_as_they_finish(client: httpx.Client) -> None:
+    lines = stream(client, NETWORKS)
+    kinds = [line["kind"] for line in lines if line["kind"] != "alive"]
+    assert kinds == ["started", *["point"] * 6, "done"]
+    last = [line for line in lines if line["kind"] == "point" and line["count"] == 3]
+    assert sorted(line["index"] for line in last) == [0, 1]
+    estimate = client.post("/api/estimate", json=NETWORKS).json()
+    assert 0 < estimate["seconds"] < 60
+
+
+def test_a_bad_simulation_is_refused(client: httpx.Client) -> None:
+    answer = client.post("/api/simulate", json={**NETWORKS, "dimension": 10**7})
+    assert answer.status_code == 422
+    assert json.loads(answer.text)["errors"][0]["parameter"] == "dimension"
+
+
+def test_leaving_frees_the_machine_at_once(client: httpx.Client, served: tuple[str, int]) -> None:
+    with client.stream("POST", "/api/simulate", json=LONG) as answer:
+        lines = answer.iter_lines()
+        assert json.loads(next(lines))["kind"] == "started"
+        time.sleep(1.5)
+    time.sleep(1.0)  # the stream is closed; within a second nothing computes any more
+    pids = children(served[1])
+    before = processor_seconds(pids)
+    time.sleep(1.0)
+    assert processor_seconds(children(served[1])) - before < 0.2
+    assert stream(client, NETWORKS)[-1]["kind"] == "done"  # and the next one runs
+
+
+def test_simulations_wait_for_each_other_and_the_page_stays_alive(client: httpx.Client, served: tuple[str, int]) -> None:
+    kinds: list[str] = []
+
+    def second() -> None:
+        with httpx.Client(base_url=served[0], timeout=60) as other:
+            kinds.extend(line["kind"] for line in stream(other, NETWORKS))
+
+    with client.stream("POST", "/api/simulate", json=LONG) as answer:
+        assert json.loads(next(answer.iter_lines()))["kind"] == "started"
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        times = []
+        for number in range(10):
+            begin = time.perf_counter()
+            body = {**CURVE, "problem": {**PROBLEM, "ridge": 0.011 + 0.001 * number}}
+            assert httpx.post(f"{served[0]}api/curve", json=body, timeout=60).status_code == 200
+            times.append(time.perf_counter() - begin)
+        assert sorted(times)[5] < 2.0
+        assert eventually(lambda: "queued" in kinds or waiting.is_alive())
+    waiting.join(60)
+    assert "queued" not in kinds[kinds.index("started") :]
+    assert kinds[-1] == "done"
+
+
+def test_a_killed_worker_is_replaced(client: httpx.Client, served: tuple[str, int]) -> None:
+    for pid in children(served[1]):
+        os.kill(pid, signal.SIGKILL)
+    answers = [client.post("/api/curve", json={**CURVE, "points": 21 + number}).status_code for number in range(6)]
+    assert set(answers) <= {200, 503}
+    assert answers[-1] == 200
+
+
+# Fuzzing ---------------------------------------------------------------------------------------------------------------
+
+NUMBERS = st.integers(-(10**12), 10**12) | st.floats(allow_nan=False, allow_infinity=False)
+WORDS = ["tanh", "1/z", "exp(exp(z))", "sign(z)", "alpha", "ridge", "log", "signs", "1:0.5,2:0.5", "0:1", "inf", "z**99"]
+SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, st.text(max_size=12), st.sampled_from(WORDS))
+ANYTHING = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+)  # fmt: skip
+BODIES: dict[str, dict[str, Any]] = {
+    "curve": CURVE,
+    "point": {"problem": PROBLEM},
+    "weights": {"problem": PROBLEM, "dimension": 80},
+    "map": {
+        "problem": PROBLEM, "rows": [0, 2], "quantity": "risk",
+        "x": {"axis": "alpha", "from": 0.5, "to": 8.0, "scale": "log", "count": 4},
+        "y": {"axis": "step", "from": 0.5, "to": 8.0, "scale": "log", "count": 4},
+    },
+    "estimate": NETWORKS,
+    "take": {name: CURVE[name] for name in ("problem", "axis", "from", "to", "scale", "points")},
+}  # fmt: skip
+
+
+@st.composite
+def requests(draw: Any) -> tuple[str, Any]:
+    """A good request with some of its values replaced by anything, or anything at all."""
+    call = draw(st.sampled_from(sorted(BODIES)))
+    if draw(st.integers(0, 9)) == 0:
+        return call, draw(ANYTHING)
+    body = json.loads(json.dumps(BODIES[call]))
+    for _ in range(draw(st.integers(1, 3))):
+        inside = draw(st.sampled_from([body, body["problem"] if isinstance(body.get("problem"), dict) else body]))
+        if inside:
+            inside[draw(st.sampled_from(sorted(inside)))] = draw(ANYTHING | st.floats(1e-3, 1e3))
+    return call, body
+
+
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(asked=requests())
+def test_no_request_makes_it_fail(client: httpx.Client, asked: tuple[str, Any]) -> None:
+    call, body = asked
+    answer = client.post(f"/api/{call}", content=json.dumps(body), headers={"content-type": "application/json"})
+    assert answer.status_code in (200, 413, 422, 504), (call, body, answer.text)
+    told = answer.json()
+    if answer.status_code != 200:
+        assert all(error["message"] and "\n" not in error["message"] for error in told["errors"])
+
+
+# The command -----------------------------------------------------------------------------------------------------------
+
+
+def test_another_host_needs_the_token() -> None:
+    with explorer("--host", "0.0.0.0") as (address, _):
+        assert "token=" in address
+        address = address.replace("0.0.0.0", "127.0.0.1")
+        base, query = address.split("/?")
+        with httpx.Client(base_url=base, timeout=30) as stranger:
+            assert stranger.get("/").status_code == 401
+            assert stranger.post("/api/curve", json=CURVE).status_code == 401
+            assert stranger.get("/?token=wrong").status_code == 401
+            bearer = {"authorization": "Bearer " + query.removeprefix("token=")}
+            assert stranger.post("/api/point", json={"problem": PROBLEM}, headers=bearer).status_code == 200
+        with httpx.Client(base_url=base, timeout=30, follow_redirects=True) as guest:
+            assert guest.get("/?" + query).status_code == 200
+            assert guest.post("/api/curve", json=CURVE).status_code == 200
+
+
+def test_ctrl_c_ends_everything() -> None:
+    with explorer() as (address, process):
+        assert httpx.post(f"{address}api/curve", json=CURVE, timeout=60).status_code == 200
+        workers = children(process.pid)
+        assert workers
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert "Traceback" not in out + err
+    assert eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
+
+
+def test_kill_of_the_server_ends_the_workers() -> None:
+    with explorer() as (address, process):
+        assert httpx.post(f"{address}api/curve", json=CURVE, timeout=60).status_code == 200
+        workers = children(process.pid)
+        process.kill()
+        assert eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
+
+
+def test_a_problem_to_begin_with() -> None:
+    with explorer("--student", "relu", "--alpha", "3") as (address, _):
+        assert "#" in address
+        assert "student=relu" in address
+        assert "alpha=3" in address
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--port", "-1"], "port must be a whole number"),
+        (["--port", "99999"], "port must be a whole number"),
+        (["--host", "256.1.1.1"], "port must be one that can be listened on"),
+        (["--workers", "0"], "workers must be a whole number >= 1"),
+        (["--student", "tahn"], "did you mean tanh?"),
+        (["--export", "page.txt"], "export must be the name of an .html file"),
+        (["--export", "/nowhere/page.html"], "export must be a file in a folder that exists"),
+    ],
+)
+def test_bad_flags(flags: list[str], words: str) -> None:
+    done = subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_port_in_use() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = subprocess.run([*COMMAND, "--port", str(taken.getsockname()[1])], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "port must be one that can be listened on at 127.0.0.1" in done.stderr
