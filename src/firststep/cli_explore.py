@@ -71,9 +71,11 @@ def _listen(host: str, port: int) -> socket.socket:
     """A socket of our own, so that the port is known before the server starts."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # With its protocol named: asyncio sends small packets at once only then, 40 ms sooner.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(128)  # whoever comes before the server is up waits for it
     except OSError as error:
         raise InvalidParameter("port", f"one that can be listened on at {host}", port, error.strerror or str(error)) from None
     return listener

@@ -59,6 +59,17 @@ class ErrorSplit:
     out_of_reach: float  # the rest of the teacher across the step: no function that the network can become has it
     fluctuation: float  # the scatter of the fit about its mean: finite samples, label noise, random features
 
+    @classmethod
+    def of(cls, point: Point, total: float, noise: float) -> ErrorSplit:
+        """With E[y|kappa, zeta] = h0 + h1 zeta + (what is not linear in zeta):
+
+        along = E(m - h0)^2, across = E(t - h1)^2, out_of_reach = E[s*^2 - h0^2 - h1^2], fluctuation = what is left of the risk.
+        """
+        h0, h1, square = point.target
+        along, across = (float(np.sum(point.omega * miss**2)) for miss in (point.learned - h0, point.linear - h1))
+        beyond = float(np.sum(point.omega * (square - noise**2 - h0**2 - h1**2)))
+        return cls(total, along, across, beyond, point.risk - along - across - beyond)
+
     @property
     def risk(self) -> float:
         return self.along + self.across + self.out_of_reach + self.fluctuation
@@ -252,16 +263,9 @@ class Prediction:
 
     @cached_property
     def error_split(self) -> ErrorSplit:
-        """Where the risk comes from. With E[y|kappa, zeta] = h0 + h1 zeta + (what is not linear in zeta):
-
-        along = E(m - h0)^2, across = E(t - h1)^2, out_of_reach = E[s*^2 - h0^2 - h1^2], fluctuation = what is left of the risk.
-        """
-        point = self._point
-        h0, h1, square = point.target
-        noise = float(self.fields.get("noise", self.problem.noise)) ** 2
-        along, across = (float(np.sum(point.omega * miss**2)) for miss in (point.learned - h0, point.linear - h1))
-        beyond = float(np.sum(point.omega * (square - noise - h0**2 - h1**2)))
-        return ErrorSplit(self.problem.teacher.moments.second_moment, along, across, beyond, point.risk - along - across - beyond)
+        """Where the risk comes from."""
+        noise = float(self.fields.get("noise", self.problem.noise))
+        return ErrorSplit.of(self._point, self.problem.teacher.moments.second_moment, noise)
 
     def __getitem__(self, place: Any) -> Prediction:
         if self.shape == ():

@@ -20,7 +20,7 @@ from firststep.results import plain
 from firststep.simulation.run import available_cores
 from firststep.simulation.workers import Workers
 from firststep.theory.predict import predict
-from firststep.theory.prediction import CONVERGED
+from firststep.theory.prediction import ErrorSplit
 from firststep.web import answers, asked, takeaway
 from firststep.web.about import about
 from firststep.web.pages import read_static
@@ -31,10 +31,11 @@ ORDER = ("beta", "alpha0", "alpha", "step", "ridge")  # the axes of every array,
 FINE = {"alpha": 17, "beta": 7, "alpha0": 7, "step": 9, "ridge": 7}
 COARSE = {"alpha": 9, "beta": 3, "alpha0": 5, "step": 5, "ridge": 5}
 ENDS = {"alpha": (0.25, 16.0), "beta": (0.5, 4.0), "alpha0": (0.5, 32.0), "step": (0.1, 10.0), "ridge": (1e-4, 10.0)}
-KAPPA = np.linspace(-4, 4, 33)
+KAPPA = np.linspace(-4, 4, 25)
 WEIGHTS_DIMENSION = 100
 LONG = 240.0  # seconds beyond which the coarse grid is taken
 PER_POINT = ("risk", "training_error", "alignment", "gain", "isotropic_risk", "isotropic_training_error")
+DRAWN = ("learned", "target", "weights", "before")
 SPLIT = ("learned", "along", "across", "out_of_reach", "fluctuation")
 
 
@@ -97,17 +98,17 @@ class Chunk:
         found |= {f"isotropic_{name}": getattr(isotropic, name) for name in ("risk", "training_error")}
         still = predict(fixed.replace(alpha0=0.0), alpha=alpha[:, None], ridge=ridge[None, :])
         found |= {"still_risk": still.risk, "still_training_error": still.training_error}
-        shape = exact.shape
-        learned, target = np.full((*shape, len(KAPPA)), np.nan), np.full((*shape, len(KAPPA)), np.nan)
-        split = np.full((*shape, len(SPLIT)), np.nan)
-        for index in np.ndindex(shape):
-            one = exact[index]
-            if one.status == CONVERGED:
-                learned[index], target[index] = (
-                    np.interp(KAPPA, one.kappa, function) for function in (one.learned_function, one.target_function)
-                )
-                split[index] = [getattr(one.error_split, name) for name in SPLIT]
-        return {**found, "learned": learned, "target": target[0, :, 0], "split": split, **self._weights(fixed, step)}
+        total = fixed.teacher.moments.second_moment
+        solved = [point if point.converged and point.resolved else None for point in exact.points]
+        nothing = np.full(len(KAPPA), np.nan)
+        learned = [nothing if each is None else np.interp(KAPPA, each.kappa, each.learned) for each in solved]
+        target = [nothing if each is None else np.interp(KAPPA, each.kappa, each.target[0]) for each in solved]
+        parts = [None if each is None else ErrorSplit.of(each, total, fixed.noise) for each in solved]
+        split = [[math.nan if part is None else getattr(part, name) for name in SPLIT] for part in parts]
+        shaped = {"learned": np.array(learned), "target": np.array(target), "split": np.array(split)}
+        found |= {name: values.reshape(*exact.shape, -1) for name, values in shaped.items()}
+        found["target"] = found["target"][0, :, 0]  # the same for every alpha and ridge
+        return {**found, **self._weights(fixed, step)}
 
     def _weights(self, problem: Problem, steps: Array) -> dict[str, Array]:
         values, marks = [], []
@@ -121,7 +122,7 @@ class Chunk:
 
 
 def shipped(problem: Problem, axes: dict[str, list[float]], cores: int) -> dict[str, Any]:
-    """Everything the page needs, fit for JSON; arrays as base64 of little-endian float32."""
+    """Everything the page needs, fit for JSON; arrays as base64 of little-endian numbers."""
     places = [(beta, alpha0) for beta in axes["beta"] for alpha0 in axes["alpha0"]]
     with Workers(cores) as workers:
         chunks: list[Any] = [None] * len(places)
@@ -145,7 +146,7 @@ def shipped(problem: Problem, axes: dict[str, list[float]], cores: int) -> dict[
     return {
         "about": _about_offline(state, axes), "order": list(ORDER), "axes": axes, "kappa": plain(KAPPA),
         "density": plain(np.exp(-(KAPPA**2) / 2) / math.sqrt(2 * math.pi)), "split": list(SPLIT),
-        "arrays": {name: {"shape": list(values.shape), "data": _packed(values)} for name, values in stacked.items()},
+        "arrays": {name: _packed(values, name in DRAWN) for name, values in stacked.items()},
         "dimension": WEIGHTS_DIMENSION, "kernel_lower_bound": problem.kernel_lower_bound,
         "total": problem.teacher.moments.second_moment, "take": _templates(problem), "point": answers.point_words(),
     }  # fmt: skip
@@ -157,8 +158,14 @@ def _padded(values: Array, size: int) -> Array:
     return np.pad(values, room, constant_values=np.nan)
 
 
-def _packed(values: Array) -> str:
-    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode()
+def _packed(values: Array, drawn: bool) -> dict[str, Any]:
+    """float32; what is only drawn as int16 times a unit, the least integer standing for nan."""
+    unit = float(np.nanmax(np.abs(values))) / 32767 if drawn else 0.0
+    if unit > 0:
+        packed: Any = np.where(np.isfinite(values), np.round(np.nan_to_num(values) / unit), -32768).astype("<i2")
+    else:
+        packed = np.ascontiguousarray(values, dtype="<f4")
+    return {"shape": list(values.shape), "unit": unit, "data": base64.b64encode(packed.tobytes()).decode()}
 
 
 def _about_offline(state: dict[str, Any], axes: dict[str, list[float]]) -> dict[str, Any]:

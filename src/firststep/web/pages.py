@@ -12,7 +12,7 @@ TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
 
 _GUIDE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Guide to the firststep explorer</title><link rel="stylesheet" href="static/style.css"></head>
+<title>Guide to the firststep explorer</title><link rel="icon" href="data:,"><link rel="stylesheet" href="static/style.css"></head>
 <body class="guide"><main>
 <h1>Guide to the explorer</h1>
 <p>A two-layer network f(x) = (1/√N) aᵀσ(Wᵀx) sees n₀ samples of a teacher y = σ*(⟨x, θ⟩) + noise, takes one gradient step on W

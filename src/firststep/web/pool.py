@@ -27,6 +27,10 @@ def server_says(status: int, message: str) -> Refused:
     return Refused(status, [{"parameter": "server", "message": message}])
 
 
+def _too_many() -> Refused:
+    return server_says(429, "too many requests are waiting: try again in a moment")
+
+
 class Worker:
     """One process; it answers one request at a time."""
 
@@ -75,6 +79,7 @@ class Pool:
         for worker in self._all:
             self._free.put_nowait(worker)
         self._waiting = 0
+        self._aside = asyncio.Semaphore(max(1, size - 1))
         self._running: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
@@ -87,6 +92,20 @@ class Pool:
         for worker in self._all:
             await worker.kill()
 
+    async def ask_aside(self, call: str, body: Any, unwanted: Callable[[], Awaitable[bool]] | None = None) -> Any:
+        """The same for what can wait: one worker is always left for what cannot."""
+        if self._waiting >= self._most:
+            raise _too_many()
+        self._waiting += 1
+        try:
+            await self._aside.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await self.ask(call, body, unwanted)
+        finally:
+            self._aside.release()
+
     async def ask(self, call: str, body: Any, unwanted: Callable[[], Awaitable[bool]] | None = None, *, drop: bool = False) -> Any:
         """The result of a call, or ``Refused``.
 
@@ -94,7 +113,7 @@ class Pool:
         its worker at once; otherwise the worker finishes what it has begun, which takes no longer than the limit.
         """
         if self._waiting >= self._most:
-            raise server_says(429, "too many requests are waiting: try again in a moment")
+            raise _too_many()
         self._waiting += 1
         try:
             worker = await self._free.get()

@@ -28,6 +28,7 @@ REPLICATE_SECONDS = 900.0
 MEMORY = 3 * 2**30  # of one worker
 WAITING = 64
 CACHED_BYTES = 32 * 2**20
+AT_ONCE = ("point", "take")  # what the hand waits for, with the exact curve; the rest leaves a worker free
 COOKIE = "firststep-token"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -108,7 +109,9 @@ class Explorer:
             key = call + json.dumps(body, sort_keys=True)
             answer = self.kept.get(key)
             if answer is None:
-                answer = json.dumps(await self.theory.ask(call, body, request.is_disconnected)).encode()
+                at_once = call in AT_ONCE or (isinstance(body, dict) and body.get("line") == "exact")
+                ask = self.theory.ask if at_once else self.theory.ask_aside
+                answer = json.dumps(await ask(call, body, request.is_disconnected)).encode()
                 self.kept.put(key, answer)
             return Response(answer, media_type="application/json")
         except Refused as error:

@@ -11,8 +11,8 @@ const groups = [
   ['Size', ['dimension']],
 ];
 
-export const offlineReason = 'This page is an export with a fixed grid of answers: sliders take the values of the grid, and '
-  + 'what is grey cannot be changed here. Run “firststep explore” to change everything.';
+export const offlineReason = 'This page is an export with a fixed grid of answers: sliders take its values, '
+  + 'and what is grey is fixed. Run “firststep explore” to change everything.';
 
 function fieldControl(field, tools) {
   const own = { ...tools, grid: tools.about.grid ? tools.about.grid[field.name] : null };

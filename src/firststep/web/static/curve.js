@@ -36,7 +36,7 @@ function between(xs, ys, x, log) {
 
 export class CurvePanel {
   // onExact(context): the exact line stands and nothing newer waits.
-  constructor({ api, about, store, words, board, onExact }) {
+  constructor({ api, about, store, words, board, gate, onExact }) {
     Object.assign(this, { about, store, board, onExact });
     window.firststepLatency = [];
     this.fields = new Map(about.fields.map((field) => [field.name, field]));
@@ -49,7 +49,10 @@ export class CurvePanel {
     this.point = null;
     this.simulated = [];
     this.slots = new Map(about.lines.filter((line) => line.name !== 'kernel-bound').map((line) => [line.name, new Slot(
-      (body, signal) => api.curve(body, signal), {
+      (body, signal) => {
+        const ask = () => api.curve(body, signal);
+        return line.name === 'exact' ? ask() : gate.pass(signal, ask);
+      }, {
         onAnswer: (answer, context) => this.answered(line.name, answer, context),
         onError: (errors, context) => this.failed(line, errors, context),
         onBusy: (isBusy) => this.sign.set(line.name, isBusy),
@@ -157,8 +160,8 @@ export class CurvePanel {
     if (name !== 'exact') return;
     this.note(context.time);
     if (!context.newer) {
-      this.askOthers(context);
       this.onExact(state, context);
+      this.askOthers(context);
     }
   }
 
@@ -181,7 +184,13 @@ export class CurvePanel {
   }
 
   shows(line, state) {
-    return state.lines.includes(line.name) && (!line.quantities || line.quantities.includes(state.quantity));
+    return state.lines.includes(line.name) && this.offers(line, state);
+  }
+
+  // Not every line has every quantity, and the best ridge is no curve along the ridge.
+  offers(line, { quantity, axis }) {
+    if (line.name === 'optimal-ridge' && axis === 'ridge') return false;
+    return !line.quantities || line.quantities.includes(quantity);
   }
 
   failed(line, errors, context) {
@@ -228,7 +237,7 @@ export class CurvePanel {
     const notes = [];
     const exact = this.answers.get('exact');
     for (const line of this.about.lines) {
-      if (!this.shows(line, { ...state, quantity })) continue;
+      if (!this.shows(line, { ...state, quantity, axis })) continue;
       const found = this.answers.get(line.name);
       if (line.name === 'kernel-bound') {
         const level = exact && exact.answer.kernel_lower_bound;
@@ -267,7 +276,7 @@ export class CurvePanel {
     for (const line of this.about.lines) {
       const box = nodeById(`line-${line.name}`);
       box.checked = state.lines.includes(line.name);
-      box.disabled = Boolean(line.quantities && !line.quantities.includes(state.quantity));
+      box.disabled = !this.offers(line, state);
     }
   }
 }

@@ -15,7 +15,6 @@ function fieldFrame(field, words, extra = null, look = 'field') {
   return { node: buildNode('div', { class: look, 'data-field': field.name }, head, body, error), body, term, error };
 }
 
-// The first line of an explanation of why a control cannot be used.
 function disableAll(node, why) {
   for (const control of node.querySelectorAll('input, select')) {
     control.disabled = true;
@@ -98,7 +97,8 @@ export class TextField {
     this.node = frame.node;
     const listId = `l-${field.name}`;
     this.box = buildNode('input', { type: 'text', id: `f-${field.name}`, list: listId, spellcheck: 'false',
-      autocomplete: 'off', autocapitalize: 'off', maxlength: 300, 'aria-describedby': `e-${field.name}`, onchange: () => store.seal() });
+      autocomplete: 'off', autocapitalize: 'off', maxlength: 200,
+      'aria-describedby': `e-${field.name}`, onchange: () => store.seal() });
     this.box.addEventListener('input', (event) => {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => {
@@ -180,11 +180,11 @@ export class ExponentField {
     writeNumber(this.box, value);
     this.box.disabled = !finite && named;
     this.box.title = this.box.disabled ? 'Another exponent needs a finite dimension.' : '';
+    if (this.fixed) disableAll(this.node, this.fixed);
   }
 
   disable(why) {
-    disableAll(this.node, why);
-    this.render = () => {};
+    this.fixed = why;
   }
 }
 
@@ -217,10 +217,10 @@ export class DimensionField {
     if (infinite) this.box.value = '';
     else writeNumber(this.box, state[this.field.name]);
     this.box.placeholder = infinite ? '∞' : '';
+    if (this.fixed) disableAll(this.node, this.fixed);
   }
 
   disable(why) {
-    disableAll(this.node, why);
-    this.render = () => {};
+    this.fixed = why;
   }
 }

@@ -2,7 +2,7 @@
 import { connect } from './api.js';
 import { nodeById, sayNotice } from './page.js';
 import { Store, hashOf, readHash } from './state.js';
-import { ErrorBoard, errorsIn } from './requests.js';
+import { ErrorBoard, Gate, errorsIn } from './requests.js';
 import { Words } from './words.js';
 import { Controls } from './controls.js';
 import { CurvePanel } from './curve.js';
@@ -65,7 +65,7 @@ async function start() {
   const given = readHash(location.hash, about);
   const store = new Store(about, given.found);
   const words = new Words(about);
-  const tools = { api, about, store, words, board: new ErrorBoard() };
+  const tools = { api, about, store, words, board: new ErrorBoard(), gate: new Gate() };
   const controls = new Controls(tools);
   let mechanism = null;
   const curve = new CurvePanel({ ...tools, onExact: (state, context) => mechanism.refresh(state, context) });

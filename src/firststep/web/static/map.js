@@ -55,7 +55,8 @@ export class MapPanel {
         });
       }
     }
-    fillSelect(nodeById('f-map_quantity'), Object.entries(mapLooks).map(([value, { title }]) => ({ value, label: title })));
+    const looks = Object.entries(mapLooks).map(([value, { title }]) => ({ value, label: title }));
+    fillSelect(nodeById('f-map_quantity'), looks);
     listenTo('f-map_quantity', 'change', (event) => store.set({ map_quantity: event.target.value }, { event }));
     nameBy(nodeById('f-map_quantity'), nodeById('t-map_quantity'));
     listenTo('map-to-curve', 'click', () => store.set({ tab: 'curve' }));
@@ -212,6 +213,7 @@ export class MapPanel {
     }
     nodeById('f-map_quantity').value = state.map_quantity;
     const place = (axis) => `${shortSymbol(this.fields.get(axis))} = ${numberText(fieldValue(state, axis))}`;
-    nodeById('map-here').textContent = `Current problem: ${place(state.map_x)}, ${place(state.map_y)}. Click a cell to move there.`;
+    const places = `${place(state.map_x)}, ${place(state.map_y)}`;
+    nodeById('map-here').textContent = `Current problem: ${places}. Click a cell to move there.`;
   }
 }

@@ -12,17 +12,17 @@ const farAway = 3; // an outlier this many times beyond the bulk would squeeze i
 
 export class MechanismPanel {
   // onPoint(answer, state): the values of the current problem are known.
-  constructor({ api, words, board, onPoint }) {
+  constructor({ api, words, board, gate, onPoint }) {
     Object.assign(this, { words, board, onPoint });
     this.learnedChart = new Chart(nodeById('learned-chart'), { label: 'Learned function and teacher against κ' });
     this.weightsChart = new Chart(nodeById('weights-chart'), { label: 'Singular values of the weights' });
     this.signs = ['learned-card', 'weights-card'].map((id) => new ComputingSign(nodeById(id)));
-    this.pointSlot = new Slot((body, signal) => api.point(body, signal), {
+    this.pointSlot = new Slot((body, signal) => gate.pass(signal, () => api.point(body, signal)), {
       onAnswer: (answer, context) => this.pointed(answer, context),
       onError: (errors) => this.failed('point', errors),
       onBusy: (isBusy) => this.signs[0].set('point', isBusy),
     });
-    this.weightsSlot = new Slot((body, signal) => api.weights(body, signal), {
+    this.weightsSlot = new Slot((body, signal) => gate.pass(signal, () => api.weights(body, signal)), {
       onAnswer: (answer) => this.weighed(answer),
       onError: (errors) => this.failed('weights', errors),
       onBusy: (isBusy) => this.signs[1].set('weights', isBusy),
@@ -48,7 +48,8 @@ export class MechanismPanel {
     this.drawSplit(answer);
     this.drawValues(answer);
     this.onPoint(answer, context.state);
-    if (!context.newer) this.weightsSlot.ask({ problem: problemOf(context.state) }, { live: context.live });
+    // Drawing a network takes longer than predicting it: only when the hand rests.
+    if (!context.newer && !context.live) this.weightsSlot.ask({ problem: problemOf(context.state) });
   }
 
   drawLearned(point) {
@@ -57,11 +58,12 @@ export class MechanismPanel {
       nodeById('learned-chart').classList.add('outdated');
       return;
     }
-    const range = [Math.max(point.kappa[0], -shownKappa), Math.min(point.kappa[point.kappa.length - 1], shownKappa)];
-    const shown = (values) => values.filter((_, index) => point.kappa[index] >= range[0] && point.kappa[index] <= range[1]);
-    const [kappa, learned, target, density] = [point.kappa, point.learned, point.target, point.density].map(shown);
-    const height = Math.max(...[...learned, ...target].filter((value) => value !== null).map(Math.abs), 1e-9);
-    const low = Math.min(...[...learned, ...target].filter((value) => value !== null), 0);
+    const { kappa, learned, target, density } = point;
+    const range = [Math.max(kappa[0], -shownKappa), Math.min(kappa[kappa.length - 1], shownKappa)];
+    const isShown = (value, place) => value !== null && kappa[place] >= range[0] && kappa[place] <= range[1];
+    const values = [...learned.filter(isShown), ...target.filter(isShown)];
+    const height = Math.max(...values.map(Math.abs), 1e-9);
+    const low = Math.min(...values, 0);
     const peak = Math.max(...density);
     // The density has no scale of its own here: it only shows where inputs are.
     const faint = density.map((value) => low + (value / peak) * height * 0.5);
@@ -93,22 +95,25 @@ export class MechanismPanel {
     const edges = binEdges(smallest, bulkEnd * 1.02, 30, far);
     const heights = countIn(values, edges);
     const old = countIn(before, edges);
+    const spike = { label: 'spike', x: [values[0]], y: [1], error: [null], color: 'red', marker: 'diamond' };
+    const scale = far ? 'log' : 'linear';
     const verticals = answer.edge ? [{ label: 'edge', x: edge[1], color: 'grey', dash: '4 3' }] : [];
     if (edge[0] > smallest) verticals.unshift({ label: '', x: edge[0], color: 'grey', dash: '4 3' });
     if (outlier !== null) verticals.push({ label: 'outlier', x: outlier, color: 'red', dash: '6 3' });
     this.weightsChart.update({
-      x: { label: `Singular value${far ? ' (log axis)' : ''}`, scale: far ? 'log' : 'linear', range: [smallest, right] },
+      x: { label: `Singular value${far ? ' (log axis)' : ''}`, scale, range: [smallest, right] },
       y: { label: 'Count', scale: 'linear', range: null },
       lines: [{ label: 'before', ...outlineOf(edges, old), color: 'grey', dash: '', width: 1.2 }],
-      points: spiked ? [{ label: 'spike', x: [values[0]], y: [1], error: [null], color: 'red', marker: 'diamond' }] : [],
+      points: spiked ? [spike] : [],
       bars: [{ label: 'after', edges, heights, color: 'sky' }],
       levels: [], verticals, bands: [], marker: null, legend: true,
     });
     const below = values.filter((value) => value < smallest).length;
     const left = below ? ` ${below} values below ${numberText(smallest, 2)} are not shown.` : '';
     const largest = `largest value ${numberText(values[0])}`;
-    const where = outlier === null ? `No outlier predicted, ${largest}.` : `Predicted outlier ${numberText(outlier)}, ${largest}.`;
-    nodeById('weights-caption').textContent = `One network, d = ${dimension}, N = ${width}. ${where}${left}`;
+    const foretold = outlier === null ? 'No outlier predicted' : `Predicted outlier ${numberText(outlier)}`;
+    const size = `One network, d = ${dimension}, N = ${width}`;
+    nodeById('weights-caption').textContent = `${size}. ${foretold}, ${largest}.${left}`;
     this.showNotes('weights-notes', answer.notes);
   }
 

@@ -4,7 +4,9 @@ function unpack(shipped) {
   const raw = atob(shipped.data);
   const bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i += 1) bytes[i] = raw.charCodeAt(i);
-  return { shape: shipped.shape, values: new Float32Array(bytes.buffer) };
+  if (!shipped.unit) return { shape: shipped.shape, values: new Float32Array(bytes.buffer) };
+  const steps = new Int16Array(bytes.buffer);
+  return { shape: shipped.shape, values: Float32Array.from(steps, (step) => (step === -32768 ? NaN : step * shipped.unit)) };
 }
 
 function numberOrNull(value) {

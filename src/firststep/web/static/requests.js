@@ -91,6 +91,22 @@ export class Slot {
   }
 }
 
+// One at a time: what can wait must not take every worker from the line that a moving hand waits for.
+export class Gate {
+  constructor() {
+    this.last = Promise.resolve();
+  }
+
+  pass(signal, begin) {
+    const turn = this.last.then(() => {
+      if (signal.aborted) throw new DOMException('no longer wanted', 'AbortError');
+      return begin();
+    });
+    this.last = turn.catch(() => {});
+    return turn;
+  }
+}
+
 // Whatever went wrong, as the list that the server sends.
 export function errorsIn(error) {
   if (Array.isArray(error.errors) && error.errors.length) return error.errors;

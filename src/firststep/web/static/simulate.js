@@ -65,8 +65,8 @@ export class SimulatePanel {
   }
 
   render(state) {
-    this.showBelonging(state);
     if (this.about.offline) return;
+    this.showBelonging(state);
     for (const name of numberBoxes) writeNumber(nodeById(`f-${name}`), state[name]);
     nodeById('f-sim_model').value = state.sim_model;
     this.askEstimate(state);

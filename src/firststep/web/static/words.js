@@ -82,8 +82,8 @@ export class Words {
     return this.entries.get(key) || null;
   }
 
-  // entry may be a function where the sentence changes. A 'term' opens its explanation by itself; anything else keeps its
-  // own click.
+  // entry may be a function where the sentence changes. A 'term' opens its explanation by itself; anything else
+  // keeps its own click.
   attach(trigger, entry, kind = 'term') {
     if (!entry) return;
     this.tip.attach(trigger, entry, kind, this.linked);
