@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from firststep.activations import Activation
 from firststep.numerics.quadrature import legendre
+from firststep.numerics.tall import tall_qr
 from firststep.numerics.threads import one_thread
 
 Array = NDArray[np.float64]
@@ -66,7 +67,7 @@ def _label_rule(teacher: Activation, offset: float, noise: float, width: float, 
     # An orthonormal basis of the span, by QR and the singular values of R; what adds less than 1e-9 of itself is left out.
     columns = np.stack([root * f * g for f in functions for g in (1.0, direction)], axis=1)
     columns /= np.linalg.norm(columns, axis=0)
-    q, upper = np.linalg.qr(columns)
+    q, upper = tall_qr(columns)
     left, sizes, _ = np.linalg.svd(upper)
     left = left[:, sizes > 1e-9]
     nodes, vectors = np.linalg.eigh(left.T @ (q.T @ (label[:, None] * q)) @ left)
