@@ -14,6 +14,7 @@ RUNS = (
     ["memory.py"],
     ["theory_speed.py"],
     ["sweep_machinery.py"],
+    ["explorer.py"],
 )
 
 

@@ -37,7 +37,7 @@ from firststep.theory.optimum import Optimum, optimal
 from firststep.theory.predict import predict
 from firststep.theory.prediction import Prediction
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "Activation",
