@@ -68,10 +68,25 @@ def test_what_is_no_request(client: httpx.Client) -> None:
     as_json = {"content-type": "application/json"}
     assert client.post("/api/curve", content=b"{", headers=as_json).status_code == 422
     assert client.post("/api/curve", content=b"[" * 60000, headers=as_json).status_code == 422
+    assert client.post("/api/curve", content=b"[" * 900 + b"]" * 900, headers=as_json).status_code == 422
+    for number in (b"NaN", b"-Infinity", b"1e999"):
+        body = json.dumps(CURVE).encode().replace(b"0.25", number)
+        assert client.post("/api/curve", content=body, headers=as_json).status_code == 422
     assert client.post("/api/curve", content=b" " * 100_000, headers=as_json).status_code == 413
     assert client.post("/api/curve", content=json.dumps(CURVE)).status_code == 415  # what a form of another site could send
     assert client.get("/", headers={"host": "evil.example"}).status_code == 421
     assert client.put("/api/curve", json=CURVE).status_code == 405
+
+
+def test_half_a_request_waits_alone(served: tuple[str, int], client: httpx.Client) -> None:
+    port = int(served[0].split(":")[2].strip("/"))
+    with socket.create_connection(("127.0.0.1", port)) as half:
+        half.sendall(
+            b"POST /api/curve HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
+        )
+        assert client.post("/api/curve", json=CURVE).status_code == 200
+        half.settimeout(30)
+        assert b" 408 " in half.recv(100)
 
 
 def stream(client: httpx.Client, body: Any) -> list[dict[str, Any]]:

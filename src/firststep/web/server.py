@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,6 +23,8 @@ from firststep.web.pool import Json, Pool, Refused, server_says
 from firststep.web.simulations import Simulations
 
 LONGEST_BODY = 64 * 1024
+DEEPEST_BODY = 20
+PATIENCE = 10.0  # seconds a request may take to arrive
 SECONDS = 30.0  # of one theory request
 REPLICATE_SECONDS = 900.0
 MEMORY = 3 * 2**30  # of one worker
@@ -171,14 +173,34 @@ async def read_json(request: Request) -> Any:
     if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
         raise server_says(415, "the request must be application/json")
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST_BODY:
-            raise server_says(413, f"the request must be at most {LONGEST_BODY} bytes long")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                body += part
+                if len(body) > LONGEST_BODY:
+                    raise server_says(413, f"the request must be at most {LONGEST_BODY} bytes long")
+    except TimeoutError:
+        raise server_says(408, f"the request must arrive within {PATIENCE:g} s") from None
+    except ClientDisconnect:
+        raise server_says(499, "the request was withdrawn") from None
+    if _depth(body) > DEEPEST_BODY:
+        raise server_says(422, "the request must be a plain JSON object")
     try:
         return json.loads(body)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise server_says(422, "the request must be a JSON object") from None
+
+
+def _depth(body: bytes) -> int:
+    """At least how deep the brackets of a text go."""
+    deepest = depth = 0
+    for byte in body:
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
 
 
 class Guard:
