@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from serving import COMMAND, children, explorer, processor_seconds
 
-from firststep import Problem, predict
+from firststep import Problem, predict, simulate
 from firststep.web.export import bundle
 from firststep.web.pages import read_static
 
@@ -132,11 +133,23 @@ def test_a_bad_expression_says_so_and_a_good_one_mends_it(page: Page) -> None:
     moved(page, before)
 
 
-def test_networks_land_on_the_curve(page: Page) -> None:
+def test_networks_land_on_the_curve(page: Page, tmp_path: Path) -> None:
+    """What is drawn at the end is the mean and the standard error over all replicates, the library's."""
     page.fill("#f-sim_dimension", "60")
     page.click("#run")
     expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=60_000)
     page.wait_for_function("() => document.querySelector('#curve-chart svg').textContent.includes('network')")
+    with page.expect_download() as waiting:
+        page.click("#save-csv")
+    waiting.value.save_as(tmp_path / "curve.csv")
+    with (tmp_path / "curve.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["series"].startswith("network")]
+    assert len(rows) == 7
+    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1, alpha0=8, step=2, ridge=0.03, noise=0.1, readout="ones")
+    for row in rows[::3]:
+        expected = simulate(problem.replace(alpha=float(row["x"])), 60, 5).risk
+        assert float(row["y"]) == pytest.approx(float(expected.mean), rel=1e-6)
+        assert float(row["standard_error"]) == pytest.approx(float(expected.standard_error), rel=1e-6)
 
 
 def test_cancel_frees_the_machine(page: Page, served: tuple[str, int]) -> None:

@@ -196,7 +196,7 @@ def map_(body: Any) -> dict[str, Any]:
         raise InvalidParameter("y.axis", "another than x.axis", up.name)
     rows = given.get("rows")
     if not isinstance(rows, list) or not 1 <= len(rows) * len(across.values) <= asked.MOST_MAP_POINTS:
-        raise InvalidParameter("rows", f"a list, with at most {asked.MOST_MAP_POINTS} points in all its rows", len(rows or ()))
+        raise InvalidParameter("rows", f"a list, with at most {asked.MOST_MAP_POINTS} points in all its rows", rows)
     chosen = [whole("rows", row, 0, len(up.values) - 1) for row in rows]
     fields = {across.name: across.values[None, :], up.name: up.values[chosen][:, None]}
     found = _predict(problem, "exact", fields)

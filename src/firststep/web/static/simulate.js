@@ -178,7 +178,8 @@ export class SimulatePanel {
     const key = curveKey(state);
     const mine = this.series.filter((each) => each.key === key && each.points.length);
     const others = this.series.filter((each) => each.key !== key && each.points.length);
-    const signature = mine.map((each) => each.label + each.points.length).join('|') + mine.length;
+    const counted = (each) => each.label + each.points.map((point) => `${point.x}:${point.count}`).join();
+    const signature = mine.map(counted).join('|') + mine.length;
     if (signature !== this.shown) {
       this.shown = signature;
       this.curve.setSimulated(mine);
