@@ -22,7 +22,7 @@ def explore(given: Mapping[str, Any], host: str, port: Any, browser: bool, worke
     """Serve the page, or write it; ``given``: fields of the problem to begin with, the others are the page's own."""
     from firststep.web.presets import PROBLEM
 
-    start = Problem(**{**PROBLEM, **given}) if given else None
+    start = _checked({**PROBLEM, **given}) if given else None
     if export is not None:
         from firststep.web.export import write_page
 
@@ -33,6 +33,18 @@ def explore(given: Mapping[str, Any], host: str, port: Any, browser: bool, worke
     number = whole("port", port, 0, 65535)
     count = None if workers is None else whole("workers", workers, 1, 1024)
     return _serve(host, number, browser, count, start)
+
+
+def _checked(fields: dict[str, Any]) -> Problem:
+    """A problem that the page can show: one ridge, within its bounds, with a theory."""
+    from firststep.theory.predict import predict
+    from firststep.web.asked import problem_of
+
+    problem = Problem(**fields)
+    told = problem.to_dict()
+    checked = problem_of({name: told[name] for name in told if name != "alpha0" or "alpha0" in problem.model_fields_set})
+    predict(checked)
+    return checked
 
 
 def _serve(host: str, port: int, browser: bool, workers: int | None, start: Problem | None) -> int:
@@ -46,9 +58,16 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
     bound = listener.getsockname()[1]
     shown = "127.0.0.1" if host == "localhost" else f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{bound}/" + (f"?{urlencode({'token': token})}" if token else "") + _fragment(start)
-    app = application(Explorer(workers), LOCAL if is_local else None, token)
+    explorer = Explorer(workers)
+    app = application(explorer, LOCAL if is_local else None, token)
+
+    class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed by mypy
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            explorer.ending.set()  # streams of simulations end, so that nothing has to be cut off
+            super().handle_exit(sig, frame)
+
     settings = uvicorn.Config(
-        app, log_level="warning", access_log=False, limit_concurrency=200, timeout_keep_alive=30, timeout_graceful_shutdown=1,
+        app, log_level="critical", access_log=False, limit_concurrency=200, timeout_keep_alive=30, timeout_graceful_shutdown=1,
         server_header=False, lifespan="on",
     )  # fmt: skip
     print(f"firststep explorer: {address}\nCtrl-C ends it", flush=True)
@@ -63,7 +82,7 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
         opener.daemon = True
         opener.start()
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn has shut down by then; Ctrl-C is how the explorer ends
-        uvicorn.Server(settings).run(sockets=[listener])
+        Server(settings).run(sockets=[listener])
     return 0
 
 
@@ -77,7 +96,9 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
         listener.listen(128)  # whoever comes before the server is up waits for it
     except OSError as error:
-        raise InvalidParameter("port", f"one that can be listened on at {host}", port, error.strerror or str(error)) from None
+        name = "host" if isinstance(error, socket.gaierror) else "port"
+        allowed = "an address of this machine" if name == "host" else f"one that can be listened on at {host}"
+        raise InvalidParameter(name, allowed, host if name == "host" else port, error.strerror or str(error)) from None
     return listener
 
 

@@ -39,7 +39,7 @@ def number(parameter: str, value: Any, low: float, strict: bool = False, high: f
 
 def whole(parameter: str, value: Any, low: int, high: int | None = None) -> int:
     """``value`` as an integer in [low, high], exactly: no digit of a long seed is lost."""
-    allowed = f"a whole number >= {low}" + (f" and <= {high:.0e}" if high is not None else "")
+    allowed = f"a whole number >= {low}" + (f" and <= {high if high < 10**6 else f'{high:.0e}'}" if high is not None else "")
     try:
         if isinstance(value, bool):
             raise TypeError

@@ -233,6 +233,38 @@ def test_ctrl_c_ends_everything() -> None:
     assert eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
 
 
+def test_ctrl_c_while_networks_are_simulated() -> None:
+    with explorer() as (address, process):
+        with httpx.stream("POST", f"{address}api/simulate", json=LONG, timeout=60) as answer:
+            lines = answer.iter_lines()
+            assert json.loads(next(lines))["kind"] == "started"
+            time.sleep(1)
+            workers = children(process.pid)
+            process.send_signal(signal.SIGINT)
+            list(lines)  # the stream ends properly
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert not err
+    assert eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
+
+
+def test_clients_that_leave_say_nothing_in_the_terminal() -> None:
+    with explorer() as (address, process):
+        port = int(address.split(":")[2].strip("/"))
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", port)) as half:
+                half.sendall(
+                    b"POST /api/curve HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+                )
+        as_json = {"content-type": "application/json"}
+        assert httpx.post(f"{address}api/point", content=b'{"x": "\\ud800"}', headers=as_json, timeout=60).status_code == 422
+        wild = {**CURVE, "problem": {**PROBLEM, "student": "exp(3*z)"}}
+        assert httpx.post(f"{address}api/curve", json=wild, timeout=60).status_code in (200, 422)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert not err
+
+
 def test_kill_of_the_server_ends_the_workers() -> None:
     with explorer() as (address, process):
         assert httpx.post(f"{address}api/curve", json=CURVE, timeout=60).status_code == 200
@@ -253,7 +285,10 @@ def test_a_problem_to_begin_with() -> None:
     [
         (["--port", "-1"], "port must be a whole number"),
         (["--port", "99999"], "port must be a whole number"),
-        (["--host", "256.1.1.1"], "port must be one that can be listened on"),
+        (["--host", "256.1.1.1"], "host must be an address of this machine"),
+        (["--ridge", "0"], "ridge must be"),
+        (["--ridge", "0.1,1"], "ridge must be a number"),
+        (["--step-exponent", "0.3"], "step-exponent must be 0 or 0.5 at d = infinity"),
         (["--workers", "0"], "workers must be a whole number >= 1"),
         (["--student", "tahn"], "did you mean tanh?"),
         (["--export", "page.txt"], "export must be the name of an .html file"),

@@ -21,7 +21,10 @@ from firststep.web import asked, takeaway
 from firststep.web.words import MAP_QUANTITIES, QUANTITIES, SPLIT_WORDS, WORDS
 
 Array = NDArray[np.float64]
+SMALL_RIDGE = 0.01
+AROUND_PEAK = np.array([-0.15, -0.08, -0.04, -0.02, -0.01, 0.0, 0.01, 0.02, 0.04, 0.08, 0.15])
 RIDGES = np.geomspace(1e-5, 1e2, 13)  # where the best ridge is looked for
+ROUNDING = 1e-12  # of the power of the teacher
 BEST_RIDGE_POINTS = 31
 LARGEST_MEMORY = 2 * 10**9  # of one replicate
 LARGEST_WORK = 2e14  # of one simulation: some hours of one core
@@ -38,7 +41,7 @@ def curve(body: Any) -> dict[str, Any]:
     problem = asked.problem_of(given.get("problem"))
     line = choice("line", given.get("line", "exact"), asked.SIMULATED_LINES)
     quantity = choice("quantity", given.get("quantity", "risk"), QUANTITIES)
-    axis = asked.axis_of(given, asked.MOST_POINTS)
+    axis = _with_peak(problem, asked.axis_of(given, asked.MOST_POINTS))
     extra: dict[str, Any] = {}
     if line == "optimal-ridge":
         axis = asked.Axis(axis.name, _thinned(axis.values))
@@ -53,6 +56,16 @@ def curve(body: Any) -> dict[str, Any]:
         "x": plain(axis.values), "y": plain(level), "extra": extra, "kernel_lower_bound": problem.kernel_lower_bound,
         "notes": _unsolved(found),
     }  # fmt: skip
+
+
+def _with_peak(problem: Problem, axis: asked.Axis) -> asked.Axis:
+    """More points about n = N, where the risk peaks if the ridge is small."""
+    if axis.name not in ("alpha", "beta") or problem.ridge >= SMALL_RIDGE:  # type: ignore[operator]
+        return axis
+    peak = problem.beta if axis.name == "alpha" else problem.alpha
+    around = peak * (1 + AROUND_PEAK)
+    inside = around[(around > axis.values[0]) & (around < axis.values[-1])]
+    return asked.Axis(axis.name, np.unique(np.concatenate([axis.values, inside])))
 
 
 def _predict(problem: Problem, bulk: str, fields: Mapping[str, Array]) -> Prediction:
@@ -129,13 +142,19 @@ def point(body: Any) -> dict[str, Any]:
         **{name: plain(getattr(found, name)) for name in QUANTITIES},
         "kappa": plain(found.kappa), "learned": plain(found.learned_function), "target": plain(found.target_function),
         "density": plain(np.exp(-(found.kappa**2) / 2) / math.sqrt(2 * math.pi)),
-        "split": [{**words, "value": plain(getattr(split, words["name"]))} for words in point_words()["split"]],
+        "split": [{**words, "value": _rounded(getattr(split, words["name"]), split.total)} for words in point_words()["split"]],
         "total": plain(split.total), "notes": [],
     }  # fmt: skip
 
 
 def _value(found: Prediction, name: str) -> dict[str, Any]:
-    return {**_words(name), "value": plain(getattr(found, name))}
+    value, total = getattr(found, name), found.problem.teacher.moments.second_moment
+    return {**_words(name), "value": plain(value) if name == "quadrature_error" else _rounded(value, total)}
+
+
+def _rounded(value: float, total: float) -> Any:
+    """Without what is only rounding."""
+    return 0.0 if abs(value) < ROUNDING * total else plain(value)
 
 
 def _words(name: str) -> dict[str, Any]:

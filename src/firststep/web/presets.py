@@ -65,7 +65,7 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "Phenomena",
         "step too small",
         "A step of 0.05 is hardly better than none; move along the step to see where learning sets in and where it is too much.",
-        dict(step=0.05, dimension=1000, **_along("step", 0.01, 20)),
+        dict(step=0.05, dimension=200, **_along("step", 0.01, 20)),
     ),
     (
         "no-alignment",
@@ -110,9 +110,11 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "ba-fig3a",
         "[Ba]",
         "Figure 3(a): a small step helps",
-        "tanh learns softplus after a small step, N = 2d.",
+        "tanh learns softplus after a small step, N = 2d: the gain is small and largest at the peak, n = N.",
         dict(
             _BA,
+            quantity="gain",
+            yscale="linear",
             student="tanh",
             teacher="centered(softplus)",
             alpha=4.0,
@@ -232,7 +234,7 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "[Cui]",
         "step size: optimum and instability",
         "Too short a step learns nothing, too long a one does harm.",
-        dict(_CUI, teacher="tanh", **_along("step", 0.05, 20)),
+        dict(_CUI, teacher="tanh", dimension=200, **_along("step", 0.05, 20)),
     ),
     (
         "cui-learned-function",
@@ -261,7 +263,7 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "cui-phase-diagram",
         "[Cui]",
         "phase diagram",
-        "Where one step helps, and where it beats every kernel.",
+        "Blue: one step beats every kernel. Choose the gain as the colour to see where the step helps at all.",
         dict(_CUI, teacher="sin", tab="map"),
     ),
     (
@@ -273,6 +275,7 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
             student="centered(relu)",
             teacher="tanh",
             alpha0=0.5,
+            step=4.0,
             ridge=0.01,
             noise=0.1,
             readout="signs",

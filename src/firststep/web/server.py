@@ -74,6 +74,7 @@ class Explorer:
         self.networks = Pool(cores, 4 * cores, REPLICATE_SECONDS, MEMORY, nice=10)
         self.simulations = Simulations(self.networks, self.theory)
         self.kept = Kept()
+        self.ending = asyncio.Event()  # set when the server is told to end
         self.static = read_static()
         self.about = json.dumps(about()).encode()
         self.guide = guide().encode()
@@ -124,15 +125,15 @@ class Explorer:
             body = await read_json(request)
         except Refused as error:
             return refuse(error)
-        return Stream(self.simulations.run(body))
+        return Stream(self.simulations.run(body), self.ending)
 
 
 class Stream(Response):
-    """Lines of JSON as they come. The work behind them ends as soon as the client is gone, even between two lines."""
+    """Lines of JSON as they come. The work behind them ends as soon as the client is gone or the server ends."""
 
-    def __init__(self, lines: AsyncIterator[Json]) -> None:
+    def __init__(self, lines: AsyncIterator[Json], ending: asyncio.Event) -> None:
         super().__init__(media_type="application/x-ndjson")
-        self._lines = lines
+        self._lines, self._ending = lines, ending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         del self.headers["content-length"]
@@ -152,7 +153,7 @@ class Stream(Response):
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        tasks = [asyncio.create_task(write()), asyncio.create_task(gone())]
+        tasks = [asyncio.create_task(each) for each in (write(), gone(), self._ending.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -162,6 +163,8 @@ class Stream(Response):
             await self._lines.aclose()  # type: ignore[attr-defined]
         if isinstance(done[0], Exception) and not isinstance(done[0], OSError):
             raise done[0]
+        if self._ending.is_set() and begun:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def refuse(error: Refused) -> Response:
@@ -186,7 +189,9 @@ async def read_json(request: Request) -> Any:
     if _depth(body) > DEEPEST_BODY:
         raise server_says(422, "the request must be a plain JSON object")
     try:
-        return json.loads(body)
+        found = json.loads(body)
+        json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+        return found
     except ValueError:
         raise server_says(422, "the request must be a JSON object") from None
 

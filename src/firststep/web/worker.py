@@ -10,6 +10,7 @@ import os
 import queue
 import sys
 import threading
+import warnings
 from typing import Any
 
 from firststep.errors import Fault, FirststepError, InvalidParameter
@@ -58,6 +59,7 @@ def main() -> None:
         os._exit(0)  # at once, whatever is being computed: nobody waits for it
 
     threading.Thread(target=listen, daemon=True).start()
+    warnings.simplefilter("ignore", RuntimeWarning)  # what overflows is found and refused
     import firststep.web.answers  # noqa: F401  the slow imports, before the first request
 
     while True:
