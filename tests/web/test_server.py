@@ -18,6 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving import COMMAND, CURVE, NETWORKS, PROBLEM, children, eventually, explorer, processor_seconds
 
+HALF = b"\r\n".join(  # of a request
+    (b"POST /api/curve HTTP/1.1", b"Host: 127.0.0.1", b"Content-Type: application/json", b"Content-Length: 500", b"", b"{")
+)
 LONG = {**NETWORKS, "dimension": 900, "replicates": 40, "problem": {**PROBLEM, "alpha0": 20.0}}
 
 
@@ -81,9 +84,7 @@ def test_what_is_no_request(client: httpx.Client) -> None:
 def test_half_a_request_waits_alone(served: tuple[str, int], client: httpx.Client) -> None:
     port = int(served[0].split(":")[2].strip("/"))
     with socket.create_connection(("127.0.0.1", port)) as half:
-        half.sendall(
-            b"POST /api/curve HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
-        )
+        half.sendall(HALF)
         assert client.post("/api/curve", json=CURVE).status_code == 200
         half.settimeout(30)
         assert b" 408 " in half.recv(100)
@@ -242,7 +243,7 @@ def test_ctrl_c_while_networks_are_simulated() -> None:
             workers = children(process.pid)
             process.send_signal(signal.SIGINT)
             list(lines)  # the stream ends properly
-        out, err = process.communicate(timeout=20)
+        err = process.communicate(timeout=20)[1]
         assert process.returncode == 0
         assert not err
     assert eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
@@ -253,15 +254,13 @@ def test_clients_that_leave_say_nothing_in_the_terminal() -> None:
         port = int(address.split(":")[2].strip("/"))
         for _ in range(3):
             with socket.create_connection(("127.0.0.1", port)) as half:
-                half.sendall(
-                    b"POST /api/curve HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
-                )
+                half.sendall(HALF)
         as_json = {"content-type": "application/json"}
         assert httpx.post(f"{address}api/point", content=b'{"x": "\\ud800"}', headers=as_json, timeout=60).status_code == 422
         wild = {**CURVE, "problem": {**PROBLEM, "student": "exp(3*z)"}}
         assert httpx.post(f"{address}api/curve", json=wild, timeout=60).status_code in (200, 422)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        err = process.communicate(timeout=20)[1]
         assert not err
 
 
