@@ -113,7 +113,6 @@ export class Chart extends Figure {
     spec.bands.forEach((band, index) => {
       for (const x of band.x) rows.push([name(band, 'band', index), x, null, null]);
     });
-    if (spec.marker) rows.push([spec.marker.label || 'marker', spec.marker.x, spec.marker.y, null]);
     return rows;
   }
 }

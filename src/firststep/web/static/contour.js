@@ -17,8 +17,9 @@ const CELL_SEGMENTS = {
 
 // A colour for a share from 0 to 1.
 export function heatColor(palette, share) {
-  const stops = palette === 'diverging' ? DIVERGING_STOPS : SEQUENTIAL_STOPS;
-  const position = Math.max(0, Math.min(1, share)) * (stops.length - 1);
+  const stops = palette === 'sequential' ? SEQUENTIAL_STOPS : DIVERGING_STOPS;
+  const within = Math.max(0, Math.min(1, share));
+  const position = (palette === 'diverging-reversed' ? 1 - within : within) * (stops.length - 1);
   const index = Math.min(stops.length - 2, Math.floor(position));
   const part = position - index;
   let color = '#';

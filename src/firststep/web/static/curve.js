@@ -9,9 +9,16 @@ import { nameBy } from './words.js';
 const curvePoints = 60;
 const hastyPoints = 32; // while a slider moves: half the time, and hardly to be told apart
 const latencies = 200;
+const hiddenNote = 'values of 0 or less are not shown on a logarithmic axis';
+const linearQuantities = ['gain', 'alignment'];
 
 export function axisTitle(field) {
   return `${capitalised(field.label)}, ${field.symbol || field.name}`;
+}
+
+// In a list the symbol comes first: a narrow screen cuts the end off.
+export function axisOption(field) {
+  return field.symbol ? `${field.symbol}, ${field.label}` : capitalised(field.label);
 }
 
 // 'α = n/d' is introduced in the controls; elsewhere α is enough.
@@ -22,6 +29,11 @@ export function shortSymbol(field) {
 // A curve does not depend on where its own axis stands, so a drag along the axis asks nothing new.
 export function curveProblem(state, defaults) {
   return { ...problemOf(state), [state.axis]: defaults[state.axis] };
+}
+
+function swatchStyle(dash) {
+  if (!dash || dash === '1 0') return 'solid';
+  return parseFloat(dash) <= 2 ? 'dotted' : 'dashed';
 }
 
 function between(xs, ys, x, log) {
@@ -35,9 +47,9 @@ function between(xs, ys, x, log) {
 }
 
 export class CurvePanel {
-  // onExact(context): the exact line stands and nothing newer waits.
-  constructor({ api, about, store, words, board, gate, onExact }) {
-    Object.assign(this, { about, store, board, onExact });
+  // onExact(context): the exact line stands and nothing newer waits. onFault(): a field of the problem is at fault.
+  constructor({ api, about, store, words, board, gate, onExact, onFault }) {
+    Object.assign(this, { about, store, board, onExact, onFault });
     window.firststepLatency = [];
     this.fields = new Map(about.fields.map((field) => [field.name, field]));
     this.host = nodeById('curve-chart');
@@ -63,8 +75,8 @@ export class CurvePanel {
   prepareOptions(words) {
     const { about, store } = this;
     fillSelect(nodeById('quantity'), about.quantities.map(({ name, label }) => ({ value: name, label })));
-    fillSelect(nodeById('axis'), about.axes.map((name) => ({ value: name, label: axisTitle(this.fields.get(name)) })));
-    nodeById('quantity').addEventListener('change', (event) => store.set({ quantity: event.target.value }, { event }));
+    fillSelect(nodeById('axis'), about.axes.map((name) => ({ value: name, label: axisOption(this.fields.get(name)) })));
+    nodeById('quantity').addEventListener('change', (event) => this.changeQuantity(event));
     nodeById('axis').addEventListener('change', (event) => this.changeAxis(event));
     for (const name of ['xscale', 'yscale']) {
       nodeById(name).addEventListener('change', (event) => store.set({ [name]: event.target.value }, { event }));
@@ -73,7 +85,7 @@ export class CurvePanel {
       nodeById(`f-${name}`).addEventListener('change', (event) => {
         const value = numberIn(event.target);
         if (value !== null) store.set({ [name]: value }, { event });
-        else event.target.value = store.state[name];
+        else writeNumber(event.target, store.state[name]);
       });
     }
     for (const line of about.lines) {
@@ -84,7 +96,7 @@ export class CurvePanel {
       });
       const swatch = buildNode('span', { class: 'swatch', 'aria-hidden': 'true' });
       swatch.style.borderTopColor = `var(--c-${line.color})`;
-      swatch.style.borderTopStyle = line.dash && line.dash !== '1 0' ? 'dashed' : 'solid';
+      swatch.style.borderTopStyle = swatchStyle(line.dash);
       const level = buildNode('span', { id: `level-${line.name}`, class: 'soft' });
       const label = buildNode('label', {}, box, swatch, line.label, level);
       nodeById('lines').append(buildNode('span', { class: 'check' }, label, words.questionMark(line)));
@@ -98,6 +110,15 @@ export class CurvePanel {
   // An exported page answers along the fields of its grid only.
   limitToGrid() {
     for (const option of nodeById('axis').options) option.disabled = !this.about.grid[option.value];
+  }
+
+  // A gain or an alignment can be 0 or negative, which a logarithmic axis does not show.
+  changeQuantity(event) {
+    const quantity = event.target.value;
+    const isLinear = linearQuantities.includes(quantity);
+    const changes = { quantity };
+    if (isLinear !== linearQuantities.includes(this.store.state.quantity)) changes.yscale = isLinear ? 'linear' : 'log';
+    this.store.set(changes, { event });
   }
 
   changeAxis(event) {
@@ -153,6 +174,7 @@ export class CurvePanel {
     this.board.clear(`curve ${name}`);
     if (name === 'exact') {
       this.frame = frame;
+      this.drawnState = state;
       this.host.classList.remove('outdated');
       this.sign.renew();
     }
@@ -204,7 +226,8 @@ export class CurvePanel {
     this.host.classList.add('outdated');
     this.board.report('curve exact', errors, 'e-curve');
     // A bad range says nothing about the problem: what belongs to the point can still be shown.
-    if (!errors.some((error) => this.fields.has(error.parameter))) this.onExact(context.state, context);
+    if (errors.some((error) => this.fields.has(error.parameter))) this.onFault();
+    else this.onExact(context.state, context);
   }
 
   setPoint(answer, state) {
@@ -246,12 +269,14 @@ export class CurvePanel {
       } else if (found && found.frame === frameKey) {
         const current = found.key === JSON.stringify(this.bodyFor(state, line.name));
         lines.push({ label: line.label, x: found.answer.x, y: found.answer.y, color: line.color, dash: line.dash || '',
-          width: line.name === 'exact' ? 2.5 : current ? 2 : 1 });
+          width: line.name === 'exact' ? 2.5 : current ? 2 : 1, extra: found.answer.extra });
         for (const note of found.answer.notes || []) if (!notes.includes(note)) notes.push(note);
       }
     }
     const points = this.simulated.map((series) => this.seriesFor(series, quantity)).filter((series) => series.x.length);
     const title = this.about.quantities.find((each) => each.name === quantity);
+    const isHidden = (series) => series.y.some((value) => value !== null && value <= 0);
+    if (state.yscale === 'log' && [...lines, ...points].some(isHidden)) notes.push(hiddenNote);
     this.chart.update({
       x: { label: axisTitle(this.fields.get(axis)), scale: xscale, range: [from, to] },
       y: { label: capitalised(title.label), scale: state.yscale, range: null },

@@ -1,9 +1,9 @@
 // What charts and heat maps share: an SVG that follows the width of its host and is drawn again when that changes.
 import { svgNode, setAttributes, Pen, paperRoot, svgText } from './svg.js';
 
-// The height: the custom property --chart-height of the host (in px), or in proportion to the width.
+// The height: the least height of the host, which the browser gives in px, or in proportion to the width.
 function figureHeight(host, width) {
-  const wish = parseFloat(getComputedStyle(host).getPropertyValue('--chart-height'));
+  const wish = parseFloat(getComputedStyle(host).minHeight);
   return wish > 0 ? wish : Math.round(Math.max(270, Math.min(600, width * 0.56)));
 }
 
@@ -22,12 +22,15 @@ export class Figure {
     host.appendChild(this.root);
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(host);
+    // a height that follows the window can shrink without any change of the host, which holds the older drawing
+    window.addEventListener('resize', () => this.resize());
   }
 
   resize() {
     const width = this.host.clientWidth;
-    if (width === this.width) return;
+    if (width === this.width && (!width || figureHeight(this.host, width) === this.wantedHeight)) return;
     this.width = width;
+    this.measuredWidth = null;
     this.redraw();
   }
 
@@ -57,12 +60,12 @@ export class Figure {
     return [(event.clientX - rect.left) * zoom, (event.clientY - rect.top) * zoom];
   }
 
-  toSVG() {
+  toSVG(description = '') {
     const width = Math.max(640, Math.min(1000, this.width || 800));
     const pen = Pen.paper(width);
     const layer = svgNode('g');
     const frame = this.drawLayer(pen, layer, width, Math.round(width * 0.6), true);
-    const root = paperRoot(width, Math.ceil(frame.height), pen, this.label);
+    const root = paperRoot(width, Math.ceil(frame.height), pen, this.label, description);
     root.appendChild(layer);
     return svgText(root);
   }

@@ -39,7 +39,7 @@ function colorRule(spec) {
   }
   const scale = makeScale(spec.colorScale, range, [0, 1]);
   let share = value => scale.toPixel(value);
-  if (spec.palette === 'diverging') {
+  if (spec.palette !== 'sequential') {
     // log10(1) is 0: on both scales the neutral value has the coordinate 0
     const reach = Math.max(Math.abs(scale.unit(scale.low)), Math.abs(scale.unit(scale.high))) || 1;
     share = value => 0.5 + (0.5 * scale.unit(value)) / reach;

@@ -68,7 +68,11 @@ async function start() {
   const tools = { api, about, store, words, board: new ErrorBoard(), gate: new Gate() };
   const controls = new Controls(tools);
   let mechanism = null;
-  const curve = new CurvePanel({ ...tools, onExact: (state, context) => mechanism.refresh(state, context) });
+  const curve = new CurvePanel({
+    ...tools,
+    onExact: (state, context) => mechanism.refresh(state, context),
+    onFault: () => mechanism.fade(),
+  });
   mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => curve.setPoint(answer, state) });
   const simulate = new SimulatePanel({ ...tools, curve });
   const map = new MapPanel(tools);

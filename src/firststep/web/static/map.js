@@ -1,7 +1,7 @@
 // The phase diagram: rows come in an order that halves their distance, and are drawn as they come.
 import { HeatMap } from './heat.js';
 import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText, roundTo, writeNumber } from './page.js';
-import { axisTitle, shortSymbol } from './curve.js';
+import { axisOption, axisTitle, shortSymbol } from './curve.js';
 import { fieldValue, problemOf } from './state.js';
 import { ComputingSign, errorsIn } from './requests.js';
 import { nearestIn } from './sliders.js';
@@ -12,9 +12,10 @@ const mapColumns = 33;
 const largestBatch = 6;
 const rememberedMaps = 8;
 
+// Blue is better in all of them: a small risk, a large gain.
 const mapLooks = {
   risk: { title: 'Risk', palette: 'sequential', colorScale: 'log', contours: [] },
-  gain: { title: 'Gain over random features', palette: 'diverging', colorScale: 'linear',
+  gain: { title: 'Gain over random features', palette: 'diverging-reversed', colorScale: 'linear',
     contours: [{ value: 0, label: 'gain 0', color: 'black', dash: '' }] },
   ratio: { title: 'Risk / kernel lower bound', palette: 'diverging', colorScale: 'log',
     contours: [{ value: 1, label: 'kernel bound', color: 'black', dash: '' }] },
@@ -42,7 +43,7 @@ export class MapPanel {
     this.heat = new HeatMap(nodeById('map-chart'), { label: 'Phase diagram', onPick: (x, y) => this.picked(x, y) });
     this.memory = new Map();
     this.current = null;
-    const options = about.map_axes.map((name) => ({ value: name, label: axisTitle(this.fields.get(name)) }));
+    const options = about.map_axes.map((name) => ({ value: name, label: axisOption(this.fields.get(name)) }));
     for (const name of ['map_x', 'map_y']) {
       fillSelect(nodeById(`f-${name}`), options);
       listenTo(`f-${name}`, 'change', (event) => this.changeAxis(name, event));
@@ -194,7 +195,7 @@ export class MapPanel {
 
   // Diverging colours are the same on both sides of what is neutral.
   rangeOf(job, look) {
-    if (look.palette !== 'diverging') return null;
+    if (look.palette === 'sequential') return null;
     const values = job.values.flat().filter((value) => value !== null && Number.isFinite(value));
     if (!values.length) return null;
     if (look.colorScale === 'log') {

@@ -6,6 +6,8 @@ import { ComputingSign, Slot } from './requests.js';
 
 const partColors = { learned: 'green', along: 'orange', across: 'sky', out_of_reach: 'pink', fluctuation: 'grey' };
 const spareColors = ['green', 'orange', 'grey', 'pink', 'sky', 'red'];
+const pointHosts = ['learned-chart', 'split', 'values'];
+const weightsHosts = ['weights-chart', 'weights-caption'];
 const shownKappa = 3.5; // hardly any input lies beyond
 const apart = 1.08; // the largest value is a spike if it is this much larger than the next
 const farAway = 3; // an outlier this many times beyond the bulk would squeeze it on a linear axis
@@ -34,16 +36,23 @@ export class MechanismPanel {
     this.pointSlot.ask({ problem: problemOf(state) }, { ...cause, state });
   }
 
+  // A field of the problem is at fault: what is shown belongs to an older problem until a good answer comes.
+  fade() {
+    this.pointSlot.cancel();
+    this.weightsSlot.cancel();
+    for (const id of [...pointHosts, ...weightsHosts]) nodeById(id).classList.add('outdated');
+  }
+
   failed(source, errors) {
     this.board.report(source, errors, `e-${source}`);
-    const hosts = source === 'point' ? ['learned-chart', 'split', 'values'] : ['weights-chart'];
+    const hosts = source === 'point' ? pointHosts : weightsHosts;
     for (const id of hosts) nodeById(id).classList.add('outdated');
   }
 
   pointed(answer, context) {
     this.board.clear('point');
     this.signs[0].renew();
-    for (const id of ['learned-chart', 'split', 'values']) nodeById(id).classList.remove('outdated');
+    for (const id of pointHosts) nodeById(id).classList.remove('outdated');
     this.drawLearned(answer);
     this.drawSplit(answer);
     this.drawValues(answer);
@@ -81,7 +90,7 @@ export class MechanismPanel {
 
   weighed(answer) {
     this.board.clear('weights');
-    nodeById('weights-chart').classList.remove('outdated');
+    for (const id of weightsHosts) nodeById(id).classList.remove('outdated');
     const { values, before, outlier, dimension, width } = answer;
     // Without a prediction the bulk before the step says where bars are needed.
     const edge = answer.edge || [0, before[0]];
@@ -137,10 +146,17 @@ export class MechanismPanel {
       keys.push(buildNode('li', {}, dot, this.words.term(part.label, { anchor: 'split', ...part }),
         buildNode('b', {}, numberText(part.value))));
     });
+    const learned = shown.find((part) => part.name === 'learned');
+    const isWorse = Boolean(learned) && learned.value < 0;
+    const worse = 'Worse than predicting nothing: the risk is larger than the signal.';
+    const sum = isWorse
+      ? `The bar shows the parts of the risk, ${numberText(whole)}. The signal of the teacher is ${numberText(total)}.`
+      : `Sum ${numberText(total)}: the whole signal of the teacher.`;
     bar.replaceChildren(
+      ...(isWorse ? [buildNode('p', { class: 'worse' }, worse)] : []),
       buildNode('div', { class: 'bar', 'aria-hidden': 'true' }, ...pieces),
       buildNode('ul', {}, ...keys),
-      buildNode('p', { class: 'soft' }, `Sum ${numberText(total)}: the whole signal of the teacher.`));
+      buildNode('p', { class: 'soft' }, sum));
   }
 
   drawValues({ values }) {

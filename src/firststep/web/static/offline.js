@@ -65,9 +65,20 @@ function arrayName(line, quantity) {
 export function offlineApi(shipped, refuse) {
   const grid = new OfflineGrid(shipped);
 
+  // Two values at least make a line; parameters name the fields that a message goes to.
+  function chosen(axis, from, to, [fromField, toField]) {
+    const wrong = (parameter, message) => refuse(422, [{ parameter, message }]);
+    if (!(from < to)) throw wrong(toField, `to must be larger than from; got from = ${from}, to = ${to}`);
+    const places = grid.between(axis, from, to);
+    if (places.length > 1) return places;
+    const [low, high] = [Math.min(...grid.axes[axis]), Math.max(...grid.axes[axis])];
+    const there = places.length ? 'only one value' : 'no values';
+    throw wrong(fromField, `from must be lower or to higher, in ${low} to ${high}: the file has ${there} there`);
+  }
+
   async function curve(body) {
     const at = grid.places(body.problem);
-    const places = grid.between(body.axis, body.from, body.to);
+    const places = chosen(body.axis, body.from, body.to, ['from', 'to']);
     const name = arrayName(body.line, body.quantity);
     if (!grid.arrays[name]) throw refuse(422, [{ parameter: 'line', message: 'this line is not in the file' }]);
     return {
@@ -104,8 +115,8 @@ export function offlineApi(shipped, refuse) {
 
   async function map(body) {
     const at = grid.places(body.problem);
-    const across = grid.between(body.x.axis, body.x.from, body.x.to);
-    const up = grid.between(body.y.axis, body.y.from, body.y.to);
+    const across = chosen(body.x.axis, body.x.from, body.x.to, ['x', 'x']);
+    const up = chosen(body.y.axis, body.y.from, body.y.to, ['y', 'y']);
     const quantity = body.quantity === 'gain' ? 'gain' : 'risk';
     const unit = body.quantity === 'ratio' ? shipped.kernel_lower_bound : 1;
     const cell = (row, column) => {

@@ -25,14 +25,14 @@ export function fillSelect(select, options) {
   select.replaceChildren(...options.map(({ value, label }) => buildNode('option', { value }, label)));
 }
 
-// A number as people write it: 0.0333, 12, 1.5e-7.
+// A number as people write it: 0.0333, 12, 1.5e−7; what is smaller than rounding errors is 0.
 export function numberText(value, digits = 4) {
   if (value === null || value === undefined || !Number.isFinite(value)) return '—';
-  if (value === 0) return '0';
   const size = Math.abs(value);
+  if (size < 1e-12) return '0';
   if (size < 1e-4 || size >= 1e6) {
     const [head, power] = value.toExponential(digits - 1).split('e');
-    return `${Number(head)}e${Number(power)}`;
+    return `${Number(head)}e${Number(power)}`.replaceAll('-', '−');
   }
   return String(Number(value.toPrecision(digits))).replace('-', '−');
 }
@@ -61,7 +61,9 @@ export function numberIn(box) {
 // Writes a number box, but leaves what a person is typing alone as long as it means the same.
 export function writeNumber(box, value) {
   if (value === null || value === undefined) return;
-  if (numberIn(box) !== value) box.value = String(value);
+  if (numberIn(box) === value) return;
+  // 0.00001 would be cut off in a narrow box and look like 0.
+  box.value = value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential() : String(value);
 }
 
 export function capitalised(text) {

@@ -15,15 +15,19 @@ export const simulationModels = [
   { value: 'spiked', label: 'bulk + spike' },
 ];
 
-// Where the axis is simulated.
-export function placesOf(state) {
-  const count = Math.max(1, Math.round(state.sim_points));
+// Where the axis is simulated. Checked before anything is built: a link may ask for a thousand million points.
+export function placesOf(state, most) {
+  const count = state.sim_points;
+  if (!Number.isInteger(count) || count < 1 || count > most) {
+    throw new RangeError(`points must be a whole number from 1 to ${most}`);
+  }
   return spacedValues(state.from, state.to, count, state.xscale).map((value) => roundTo(value, 6));
 }
 
-// Points belong to a curve: the same problem, whatever the range, the quantity or the place on the axis.
+// Points belong to a curve: the same problem, whatever the range, the quantity or the place on the axis. Networks have
+// a dimension of their own, so that of the theory does not matter.
 export function curveKey(state) {
-  return JSON.stringify({ ...problemOf(state), [state.axis]: null, axis: state.axis });
+  return JSON.stringify({ ...problemOf(state), dimension: null, [state.axis]: null, axis: state.axis });
 }
 
 // A bad field of the problem has its own line already; the dimension here is that of the networks.
@@ -60,8 +64,8 @@ export class SimulatePanel {
   }
 
   body(state) {
-    return { problem: problemOf(state), axis: state.axis, at: placesOf(state), dimension: state.sim_dimension,
-      replicates: state.sim_replicates, model: state.sim_model };
+    return { problem: problemOf(state), axis: state.axis, at: placesOf(state, this.about.limits.at),
+      dimension: state.sim_dimension, replicates: state.sim_replicates, seed: state.sim_seed, model: state.sim_model };
   }
 
   render(state) {
@@ -73,12 +77,20 @@ export class SimulatePanel {
   }
 
   askEstimate(state) {
-    const body = this.body(state);
-    const key = JSON.stringify(body);
-    if (key === this.estimated) return;
+    let body = null;
+    let key = null;
+    try {
+      body = this.body(state);
+      key = JSON.stringify(body);
+    } catch (error) {
+      nodeById('estimate').textContent = '';
+      nodeById('e-simulate').textContent = error.message;
+    }
+    if (body && key === this.estimated) return;
     this.estimated = key;
     clearTimeout(this.timer);
     if (this.estimating) this.estimating.abort();
+    if (!body) return;
     this.timer = setTimeout(async () => {
       const controller = new AbortController();
       this.estimating = controller;
@@ -98,6 +110,13 @@ export class SimulatePanel {
   async run() {
     if (this.running) return;
     const state = this.store.state;
+    let body = null;
+    try {
+      body = this.body(state);
+    } catch (error) {
+      nodeById('e-simulate').textContent = error.message;
+      return;
+    }
     const series = this.open(state);
     const controller = new AbortController();
     this.running = { controller, series };
@@ -106,7 +125,6 @@ export class SimulatePanel {
     this.progress(0, null, 'starting…');
     const begun = performance.now();
     try {
-      const body = { ...this.body(state), seed: state.sim_seed };
       await this.api.simulate(body, controller.signal, (line) => this.heard(line, series));
     } catch (error) {
       const stopped = error.name === 'AbortError' || controller.signal.aborted;

@@ -2,7 +2,7 @@
 
 const SVG_SPACE = 'http://www.w3.org/2000/svg';
 const PAPER_COLORS = {
-  blue: '#0072B2', orange: '#E69F00', green: '#009E73', red: '#D55E00', pink: '#CC79A7', sky: '#56B4E9',
+  blue: '#0072B2', orange: '#B86E00', green: '#009E73', red: '#D55E00', pink: '#CC79A7', sky: '#2B8CBE',
   grey: '#666666', black: '#111111',
 };
 const PAPER_ROLES = { ink: '#1a1a1a', soft: '#555555', grid: '#dcdcdc', panel: '#ffffff' };
@@ -176,11 +176,12 @@ export class LabelPlacer {
 }
 
 // The root of a file that opens by itself: white ground, literal colours, a font family for every text.
-export function paperRoot(width, height, pen, label) {
+export function paperRoot(width, height, pen, label, description) {
   const size = { width: width + 2 * PAPER_MARGIN, height: height + 2 * PAPER_MARGIN };
   const viewBox = `${-PAPER_MARGIN} ${-PAPER_MARGIN} ${px(size.width)} ${px(size.height)}`;
   const root = svgNode('svg', { ...size, viewBox, 'font-family': pen.family });
   svgNode('title', null, root).textContent = label;
+  if (description) svgNode('desc', null, root).textContent = description;
   svgNode('rect', { x: -PAPER_MARGIN, y: -PAPER_MARGIN, ...size, fill: '#ffffff' }, root);
   return root;
 }

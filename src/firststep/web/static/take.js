@@ -1,16 +1,63 @@
 // What a person takes away: code, a command, an experiment file, pictures, tables, the address.
 import { csvOf, savePNG, saveText } from './save.js';
 import { listenTo, nodeById, sayNotice } from './page.js';
-import { problemOf } from './state.js';
+import { problemNames, problemOf } from './state.js';
 import { errorsIn } from './requests.js';
 import { placesOf } from './simulate.js';
 
 const takeTitles = { python: 'As Python', command: 'As a command line', toml: 'As an experiment file (TOML)' };
 const takeHints = {
   python: 'Run it with Python where firststep is installed.',
-  command: 'Run it in a terminal where firststep is installed.',
+  command: 'Run it in a terminal where firststep is installed. It predicts this one problem, not the curve.',
   toml: 'Save it as curve.toml and run “firststep sweep run curve.toml”.',
 };
+
+const mapHints = {
+  python: ' It computes the curve of the current problem, not the phase diagram.',
+  command: ' Nor does it compute the phase diagram.',
+  toml: ' It computes the curve of the current problem, not the phase diagram.',
+};
+const networkColumns = ['sim_dimension', 'sim_replicates', 'sim_seed'];
+
+// The fields of a problem that a table does not have as axes; alpha0 may follow alpha, which may be an axis.
+function heldFields(problem, axes) {
+  const names = problemNames.filter((name) => !axes.includes(name));
+  const follows = (name) => name === 'alpha0' && problem.alpha0 === null;
+  const at = (places) => names.map((name) => {
+    const source = follows(name) ? 'alpha' : name;
+    return axes.includes(source) ? places[axes.indexOf(source)] : problem[source];
+  });
+  return { names, at };
+}
+
+// Columns say what they hold, and every row says of which problem it is, so that a table needs no other file.
+export function curveTable(curve, version) {
+  const { frame, drawnState: state, chart, simulated } = curve;
+  const held = heldFields(problemOf(state), [frame.axis]);
+  const ridge = held.names.indexOf('ridge');
+  const seen = new Map();
+  const rows = chart.toRows().slice(1).map(([series, x, y, error]) => {
+    const fields = held.at([x]);
+    const line = chart.spec.lines.find((each) => each.label === series);
+    const networks = simulated.find((each) => each.label === series);
+    const place = seen.get(series) || 0;
+    seen.set(series, place + 1);
+    if (line && line.extra && line.extra.ridge && ridge >= 0) fields[ridge] = line.extra.ridge[place];
+    // Networks have their own dimension; that of the problem is the theory's.
+    if (networks) fields[held.names.indexOf('dimension')] = networks.state.sim_dimension;
+    return [series, x, y, error, ...fields, ...networkColumns.map((name) => networks && networks.state[name]), version];
+  });
+  const names = ['series', frame.axis, frame.quantity, 'standard_error', ...held.names, ...networkColumns, 'version'];
+  return [names, ...rows];
+}
+
+export function mapTable({ current, heat }, version) {
+  const { problem, x, y, quantity } = current.request;
+  const held = heldFields(problem, [x.axis, y.axis]);
+  const rows = heat.toRows().slice(1);
+  const names = [x.axis, y.axis, quantity, ...held.names, 'version'];
+  return [names, ...rows.map(([across, up, value]) => [across, up, value, ...held.at([across, up]), version])];
+}
 
 // The clipboard needs a secure page; selecting the text leaves Ctrl+C to the person.
 async function copyText(text, area, status) {
@@ -32,13 +79,29 @@ export class TakePanel {
     listenTo('take-copy', 'click', () => copyText(area.value, area, nodeById('take-status')));
     listenTo('copy-link', 'click', () => this.copyLink());
     const save = (kind, text, type) => saveText(`${this.fileName()}.${kind}`, text, type);
-    listenTo('save-svg', 'click', () => save('svg', this.drawing().toSVG(), 'image/svg+xml'));
-    listenTo('save-csv', 'click', () => save('csv', csvOf(this.drawing().toRows()), 'text/csv'));
+    listenTo('save-svg', 'click', () => save('svg', this.picture(), 'image/svg+xml'));
+    listenTo('save-csv', 'click', () => this.hasDrawing() && save('csv', csvOf(this.table()), 'text/csv'));
     listenTo('save-png', 'click', () => this.savePicture());
   }
 
   drawing() {
     return this.store.state.tab === 'map' ? this.map.heat : this.curve.chart;
+  }
+
+  hasDrawing() {
+    const isThere = Boolean(this.store.state.tab === 'map' ? this.map.current && this.map.current.x : this.curve.frame);
+    if (!isThere) sayNotice('Nothing is drawn yet.');
+    return isThere;
+  }
+
+  table() {
+    const { version } = this.about;
+    return this.store.state.tab === 'map' ? mapTable(this.map, version) : curveTable(this.curve, version);
+  }
+
+  picture() {
+    this.beforeLink(); // the address may be a moment behind
+    return this.drawing().toSVG(`firststep ${this.about.version}, ${location.href}`);
   }
 
   fileName() {
@@ -48,7 +111,7 @@ export class TakePanel {
 
   async savePicture() {
     try {
-      await savePNG(`${this.fileName()}.png`, this.drawing().toSVG());
+      await savePNG(`${this.fileName()}.png`, this.picture());
     } catch (error) {
       sayNotice(`The picture could not be saved: ${error.message}`);
     }
@@ -58,7 +121,7 @@ export class TakePanel {
     const { state } = this.store;
     const area = nodeById('take-text');
     nodeById('take-title').textContent = takeTitles[kind];
-    nodeById('take-hint').textContent = takeHints[kind];
+    nodeById('take-hint').textContent = takeHints[kind] + (state.tab === 'map' ? mapHints[kind] : '');
     nodeById('take-status').textContent = '';
     area.value = 'asking the library…';
     nodeById('take-dialog').showModal();
@@ -76,8 +139,8 @@ export class TakePanel {
     return {
       problem: problemOf(state), axis: state.axis, from: state.from, to: state.to, scale: state.xscale,
       points: Math.min(60, this.about.limits.points),
-      simulate: { at: placesOf(state), dimension: state.sim_dimension, replicates: state.sim_replicates,
-        seed: state.sim_seed, model: state.sim_model },
+      simulate: { at: placesOf(state, this.about.limits.at), dimension: state.sim_dimension,
+        replicates: state.sim_replicates, seed: state.sim_seed, model: state.sim_model },
     };
   }
 

@@ -44,7 +44,7 @@ const pageWords = {
   take: ['Take away',
     'The same curve as code, as a command, as an experiment file, as a picture or as a table.', 'take'],
   take_python: ['Python', 'A Python program that computes this curve.', 'take'],
-  take_command: ['Command', 'A command line that computes this curve.', 'take'],
+  take_command: ['Command', 'A command line that predicts this one problem, not the curve.', 'take'],
   take_toml: ['TOML', 'An experiment file for “firststep sweep”.', 'take'],
   save_png: ['PNG', 'Saves what is drawn as a picture in pixels.', 'take'],
   save_svg: ['SVG', 'Saves what is drawn as a picture that scales.', 'take'],
@@ -119,8 +119,8 @@ class Tip {
     this.box = buildNode('span', { class: 'tip', hidden: true }, this.text, ' ', this.link);
     if ('showPopover' in this.box) this.box.popover = 'manual'; // above everything, dialogs included
     this.trigger = null;
-    this.pinned = false;
     this.timer = null;
+    this.pin(false);
     this.box.addEventListener('pointerenter', () => clearTimeout(this.timer));
     this.box.addEventListener('pointerleave', () => this.hideSoon());
     this.box.addEventListener('focusout', (event) => this.left(event));
@@ -150,9 +150,16 @@ class Tip {
         this.hide();
       } else {
         show();
-        this.pinned = true;
+        this.pin(true);
       }
     });
+  }
+
+  // Only a box that was asked for by click or Enter takes the pointer and the focus; any other lets clicks through.
+  pin(isPinned) {
+    this.pinned = isPinned;
+    this.box.classList.toggle('pinned', isPinned);
+    this.link.tabIndex = isPinned ? 0 : -1;
   }
 
   show(trigger, entry, linked) {
@@ -173,11 +180,13 @@ class Tip {
 
   place(around) {
     const size = this.box.getBoundingClientRect();
-    const left = Math.max(8, Math.min(around.left, document.documentElement.clientWidth - size.width - 8));
-    const below = around.bottom + 6;
-    const fits = below + size.height < window.innerHeight;
-    this.box.style.left = `${left}px`;
-    this.box.style.top = `${fits ? below : Math.max(8, around.top - size.height - 6)}px`;
+    const last = document.documentElement.clientWidth - size.width - 8;
+    // What a word names lies beneath it (a slider) or beside it (a box), so the text keeps away from there.
+    const isBeside = Boolean(this.trigger.closest('.field')) && around.right + 8 <= last;
+    const above = (isBeside ? around.bottom : around.top - 6) - size.height;
+    const below = Math.max(8, Math.min(around.bottom + 6, window.innerHeight - size.height - 8));
+    this.box.style.left = `${isBeside ? around.right + 8 : Math.max(8, Math.min(around.left, last))}px`;
+    this.box.style.top = `${isBeside ? Math.max(8, above) : above >= 8 ? above : below}px`;
   }
 
   follow() {
@@ -209,7 +218,7 @@ class Tip {
     if (this.described) this.trigger.setAttribute('aria-describedby', this.described);
     else this.trigger.removeAttribute('aria-describedby');
     this.trigger = null;
-    this.pinned = false;
+    this.pin(false);
     if (this.box.popover && this.box.matches(':popover-open')) this.box.hidePopover();
     this.box.hidden = true;
     this.box.remove();
