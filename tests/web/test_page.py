@@ -147,9 +147,25 @@ def test_networks_land_on_the_curve(page: Page, tmp_path: Path) -> None:
     assert len(rows) == 7
     problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1, alpha0=8, step=2, ridge=0.03, noise=0.1, readout="ones")
     for row in rows[::3]:
-        expected = simulate(problem.replace(alpha=float(row["x"])), 60, 5).risk
-        assert float(row["y"]) == pytest.approx(float(expected.mean), rel=1e-6)
+        expected = simulate(problem.replace(alpha=float(row["alpha"])), 60, 5).risk
+        assert float(row["risk"]) == pytest.approx(float(expected.mean), rel=1e-6)
         assert float(row["standard_error"]) == pytest.approx(float(expected.standard_error), rel=1e-6)
+
+
+def test_the_dimension_of_the_theory_keeps_the_points(page: Page) -> None:
+    page.fill("#f-sim_dimension", "50")
+    page.click("#run")
+    expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=60_000)
+    page.uncheck("#inf-dimension")
+    page.fill("#f-dimension", "50")
+    page.wait_for_timeout(1000)
+    assert "network" in str(page.text_content("#curve-chart svg"))
+
+
+def test_too_many_points_are_refused(page: Page) -> None:
+    page.fill("#f-sim_points", "1000000000")
+    page.click("#run")
+    expect(page.locator("#e-simulate")).to_contain_text("points must be a whole number from 1 to 24")
 
 
 def test_cancel_frees_the_machine(page: Page, served: tuple[str, int]) -> None:
@@ -224,7 +240,7 @@ def test_downloads(page: Page, kind: str, tmp_path: Path) -> None:
         assert b"<svg" in begin
     else:
         rows = path.read_text().splitlines()
-        assert rows[0].startswith("series,x,y")
+        assert rows[0].startswith("series,alpha,risk,standard_error,student,")
         assert len(rows) > 100
 
 

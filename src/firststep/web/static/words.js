@@ -182,7 +182,7 @@ class Tip {
     const size = this.box.getBoundingClientRect();
     const last = document.documentElement.clientWidth - size.width - 8;
     // What a word names lies beneath it (a slider) or beside it (a box), so the text keeps away from there.
-    const isBeside = Boolean(this.trigger.closest('.field')) && around.right + 8 <= last;
+    const isBeside = Boolean(this.trigger.closest('.field:not(.inline)')) && around.right + 8 <= last;
     const above = (isBeside ? around.bottom : around.top - 6) - size.height;
     const below = Math.max(8, Math.min(around.bottom + 6, window.innerHeight - size.height - 8));
     this.box.style.left = `${isBeside ? around.right + 8 : Math.max(8, Math.min(around.left, last))}px`;
