@@ -70,7 +70,7 @@ class Explorer:
 
     def __init__(self, workers: int | None = None) -> None:
         cores = workers or available_cores()
-        self.theory = Pool(max(2, min(4, cores)), WAITING, SECONDS, MEMORY)
+        self.theory = Pool(max(3, min(5, cores + 1)), WAITING, SECONDS, MEMORY)  # one is kept for what the hand waits for
         self.networks = Pool(cores, 4 * cores, REPLICATE_SECONDS, MEMORY, nice=10)
         self.simulations = Simulations(self.networks, self.theory)
         self.kept = Kept()
