@@ -91,6 +91,7 @@ def test_the_weights_are_those_of_simulate() -> None:
     np.testing.assert_allclose(found["values"][:2], expected.singular_values_weights.values[0], rtol=1e-5)
     assert found["outlier"] == pytest.approx(found["values"][0], rel=0.05)
     assert found["edge"][1] == pytest.approx(found["values"][1], rel=0.05)
+    assert answers.weights({"problem": {**PROBLEM, "dimension": 120}})["dimension"] == 120
     layer = first_layer(LIBRARY, 200)
     np.testing.assert_allclose(np.linalg.svd(layer.after - layer.before, compute_uv=False)[0], found["values"][0], rtol=0.05)
 

@@ -198,7 +198,8 @@ def _weights_dimension(problem: Problem, given: Any) -> int:
     least = math.ceil(max(2.0, *(1 / ratio for ratio in (problem.alpha, problem.beta, problem.alpha0) if ratio > 0)))
     if least > max(most, 2):
         raise InvalidParameter("alpha0", "small enough to draw the weights", problem.alpha0)
-    return max(least, min(300, most)) if given is None else whole("dimension", given, least, max(least, most))
+    usual = int(min(problem.dimension, most)) if problem.dimension < math.inf else min(300, most)
+    return max(least, usual) if given is None else whole("dimension", given, least, max(least, most))
 
 
 def map_(body: Any) -> dict[str, Any]:
