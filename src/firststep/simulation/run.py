@@ -275,19 +275,22 @@ def fitting_replicates(problem: Problem, model: str, options: Mapping[str, Any])
     limit = engine.memory_limit()
     if limit is None:
         return None
-    sizes = problem.sizes()
-    tests = options.get("test_samples") or max(2000, 4 * sizes.dimension)
-    rows = block_rows(sizes.width, sizes.dimension, engine)
-    design = make_design(problem, model, Training(), sizes, tests, rows, _kernel_function(model, options.get("kernel")))
+    design = _plain_design(problem, model, engine, options.get("test_samples"), options.get("kernel"))
     return max(1, limit // design.memory(engine.dtype.itemsize))
 
 
 def replicate_cost(problem: Problem, model: str = "network") -> tuple[float, int]:
     """Floating-point operations and bytes of one replicate of a problem with a dimension, both roughly."""
-    engine, sizes = _cached_backend("numpy", "cpu", "float64", 1), problem.sizes()
-    tests, rows = max(2000, 4 * sizes.dimension), block_rows(sizes.width, sizes.dimension, engine)
-    design = make_design(problem, model, Training(), sizes, tests, rows, _kernel_function(model, None))
+    engine = _cached_backend("numpy", "cpu", "float64", 1)
+    design = _plain_design(problem, model, engine)
     return _work(design), design.memory(engine.dtype.itemsize)
+
+
+def _plain_design(problem: Problem, model: str, engine: Backend, test_samples: int | None = None, kernel: Any = None) -> Design:
+    """One step on fresh data at the problem's own dimension, the other options as ``simulate`` has them by default."""
+    sizes = problem.sizes()
+    tests, rows = test_samples or max(2000, 4 * sizes.dimension), block_rows(sizes.width, sizes.dimension, engine)
+    return make_design(problem, model, Training(), sizes, tests, rows, _kernel_function(model, kernel))
 
 
 def available_cores() -> int:

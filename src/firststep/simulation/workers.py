@@ -27,6 +27,17 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(2**26), "MALLOC_TRIM_THRESHOLD_": str(2**29)}
 
 
+def child_command(module: str, function: str) -> list[str]:
+    """Run a function of the library in another interpreter, which finds the same packages."""
+    program = f"import sys; sys.path[:] = {sys.path!r}; from {module} import {function}; {function}()"
+    return [sys.executable, "-c", program]
+
+
+def child_environment(threads: int = 1) -> dict[str, str]:
+    """Ours, with a number of BLAS threads."""
+    return {**_MALLOC, **os.environ, **{name: str(threads) for name in _THREAD_VARIABLES}}
+
+
 _spawning = threading.Lock()  # no worker is started while the others are being ended
 
 
@@ -55,13 +66,11 @@ class Workers:
             self._processes.append(self._spawn())
 
     def _spawn(self) -> Any:
-        environment = {**_MALLOC, **os.environ, **{name: str(self.threads) for name in _THREAD_VARIABLES}}
-        program = f"import sys; sys.path[:] = {sys.path!r}; from firststep.simulation.workers import serve; serve()"
         return subprocess.Popen(
-            [sys.executable, "-c", program],
+            child_command("firststep.simulation.workers", "serve"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=child_environment(self.threads),
             start_new_session=True,
         )
 

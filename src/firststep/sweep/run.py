@@ -145,16 +145,18 @@ def standing(experiment: Experiment, store: Store) -> State:
     """How far a sweep is; nothing is computed."""
     statuses = store.statuses()
     keys = {wanted.key for unit in experiment.units() for wanted in unit.wanted}
-    return State(Tally(wanted=len(keys), found=sum(key in statuses for key in keys)), _failures(store, keys, statuses))
+    return _state(store, keys, statuses)
 
 
 def results(experiment: Experiment, store: Store) -> Sweep:
     """What a store holds of an experiment; nothing is computed."""
     places, found = list(table.places(experiment)), store.numbers()
-    keys = {place.key for place in places}
-    tally = Tally(wanted=len(keys), found=sum(key in found for key in keys))
-    failures = _failures(store, keys, {key: status for key, (status, *_) in found.items()})
-    return Sweep(experiment, tuple(table.rows(places, found)), tally, failures)
+    state = _state(store, {place.key for place in places}, {key: status for key, (status, *_) in found.items()})
+    return Sweep(experiment, tuple(table.rows(places, found)), state.tally, state.failures)
+
+
+def _state(store: Store, keys: set[str], statuses: Mapping[str, str]) -> State:
+    return State(Tally(wanted=len(keys), found=sum(key in statuses for key in keys)), _failures(store, keys, statuses))
 
 
 def _failures(store: Store, keys: set[str], statuses: Mapping[str, str]) -> tuple[str, ...]:

@@ -247,16 +247,15 @@ def weight_spectrum(problem: Problem) -> WeightSpectrum:
     """
     beta, gradient = problem.beta, _gradient_square(problem)
     unit = abs(problem.student.slope_moments.mean) * math.sqrt(gradient * problem.readout.second_moment)
-    square = (_small_rate(problem) * unit) ** 2
-    low, high = abs(math.sqrt(beta) - 1), math.sqrt(beta) + 1
+    theta = _small_rate(problem) * unit
+    square, bulk = theta * theta, isotropic_spectrum(beta, 1.0, theta)
     threshold = beta**0.25 / unit if unit > 0 else math.inf
     if square <= math.sqrt(beta):
-        return WeightSpectrum(problem, math.sqrt(square), threshold, low, high, high, 0.0, 0.0, 0.0)
-    top = math.sqrt((1 + 1 / square) * (beta + square))
+        return WeightSpectrum(problem, math.sqrt(square), threshold, bulk.low, bulk.high, bulk.high, 0.0, 0.0, 0.0)
     excess = 1 - beta / square / square
     left, right = excess / (1 + 1 / square), excess / (1 + beta / square)
     towards_teacher = left * problem.teacher.moments.linear**2 / gradient
-    return WeightSpectrum(problem, math.sqrt(square), threshold, low, high, top, left, right, towards_teacher)
+    return WeightSpectrum(problem, math.sqrt(square), threshold, bulk.low, bulk.high, bulk.top, left, right, towards_teacher)
 
 
 @dataclass(frozen=True)

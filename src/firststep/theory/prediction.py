@@ -52,9 +52,7 @@ class ErrorSplit:
     """The parts of the risk, and the power of the teacher they are parts of."""
 
     total: float  # E[s*^2]
-    along: (
-        float  # along the step: m(kappa) is not E[y|kappa] (shrinkage by the ridge, features that cannot bend as the teacher does)
-    )
+    along: float  # m(kappa) is not E[y|kappa]: shrinkage by the ridge, features that cannot bend as the teacher does
     across: float  # the linear part of what the step left of the teacher's direction, not learned
     out_of_reach: float  # the rest of the teacher across the step: no function that the network can become has it
     fluctuation: float  # the scatter of the fit about its mean: finite samples, label noise, random features

@@ -39,7 +39,7 @@ def curve(body: Any) -> dict[str, Any]:
     """One line of the curve panel."""
     given = asked.table("request", body, CURVE)
     problem = asked.problem_of(given.get("problem"))
-    line = choice("line", given.get("line", "exact"), asked.SIMULATED_LINES)
+    line = choice("line", given.get("line", "exact"), asked.PREDICTED_LINES)
     quantity = choice("quantity", given.get("quantity", "risk"), QUANTITIES)
     axis = _with_peak(problem, asked.axis_of(given, asked.MOST_POINTS))
     extra: dict[str, Any] = {}
@@ -102,7 +102,6 @@ def _best_ridge(problem: Problem, axis: asked.Axis) -> tuple[Prediction, Array]:
     heights = level[rows[:, None], middle[:, None] + np.array([-1, 0, 1])]
     for _ in range(2):
         vertex = np.clip(_vertex(around, heights), logs[0], logs[-1])
-        best = around[rows, heights.argmin(axis=1)]
         width = (around[:, 2] - around[:, 0]) / 8
         around = np.sort(np.stack([vertex - width, vertex, vertex + width], axis=1), axis=1)
         around = np.clip(around, logs[0], logs[-1])
@@ -141,10 +140,15 @@ def point(body: Any) -> dict[str, Any]:
         "values": [_value(found, name) for name in POINT_VALUES],
         **{name: plain(getattr(found, name)) for name in QUANTITIES},
         "kappa": plain(found.kappa), "learned": plain(found.learned_function), "target": plain(found.target_function),
-        "density": plain(np.exp(-(found.kappa**2) / 2) / math.sqrt(2 * math.pi)),
+        "density": density(found.kappa),
         "split": [{**words, "value": _rounded(getattr(split, words["name"]), split.total)} for words in point_words()["split"]],
         "total": plain(split.total), "notes": [],
     }  # fmt: skip
+
+
+def density(kappa: Array) -> Any:
+    """How often an input has this kappa."""
+    return plain(np.exp(-(kappa**2) / 2) / math.sqrt(2 * math.pi))
 
 
 def _value(found: Prediction, name: str) -> dict[str, Any]:

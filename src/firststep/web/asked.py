@@ -15,7 +15,7 @@ from firststep.problem import Problem, choice, number, whole
 AXES = ("alpha", "beta", "alpha0", "step", "ridge")
 SCALES = ("log", "linear")
 MODELS = ("network", "random-features", "spiked")
-SIMULATED_LINES = ("exact", "isotropic", "random-features", "optimal-ridge")
+PREDICTED_LINES = ("exact", "isotropic", "random-features", "optimal-ridge")
 
 # Bounds: on texts, on numbers that enter sizes or quadratures, on grids, on simulations.
 LONGEST_TEXT = 200

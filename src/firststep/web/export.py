@@ -145,7 +145,7 @@ def shipped(problem: Problem, axes: dict[str, list[float]], cores: int) -> dict[
         state |= {side: name, f"{side}_from": axes[name][0], f"{side}_to": axes[name][-1]}
     return {
         "about": _about_offline(state, axes), "order": list(ORDER), "axes": axes, "kappa": plain(KAPPA),
-        "density": plain(np.exp(-(KAPPA**2) / 2) / math.sqrt(2 * math.pi)), "split": list(SPLIT),
+        "density": answers.density(KAPPA), "split": list(SPLIT),
         "arrays": {name: _packed(values, name in DRAWN) for name, values in stacked.items()},
         "dimension": WEIGHTS_DIMENSION, "kernel_lower_bound": problem.kernel_lower_bound,
         "total": problem.teacher.moments.second_moment, "take": _templates(problem), "point": answers.point_words(),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from firststep.simulation.workers import child_command, child_environment
+
 Json = dict[str, Any]
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
 LONGEST_ANSWER = 8 * 2**20
 
 
@@ -40,11 +39,9 @@ class Worker:
 
     async def start(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
-            environment = {**os.environ, **_ONE_THREAD, "FIRSTSTEP_NICE": str(self._nice)}
-            program = f"import sys; sys.path[:] = {sys.path!r}; from firststep.web.worker import main; main()"
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", program, str(self._memory), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                env=environment, start_new_session=True, limit=LONGEST_ANSWER,
+                *child_command("firststep.web.worker", "main"), str(self._memory), str(self._nice), stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE, env=child_environment(), start_new_session=True, limit=LONGEST_ANSWER,
             )  # fmt: skip
         return self._process
 

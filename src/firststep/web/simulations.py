@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections.abc import AsyncIterator
@@ -49,7 +50,7 @@ class Simulations:
         try:
             while self._turn.locked():
                 yield {"kind": "queued", "ahead": self._waiting - 1}
-                with _QuietTimeout():
+                with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(ALIVE):
                         await self._turn.acquire()
                         self._turn.release()
@@ -110,16 +111,6 @@ class Simulations:
                 each.cancel()
             await asyncio.gather(*running, return_exceptions=True)
         yield {"kind": "done", "seconds": time.monotonic() - begin}
-
-
-class _QuietTimeout:
-    """Running out of time is no error here."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        return kind is TimeoutError
 
 
 def _mean(values: list[float]) -> list[float | None] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 NAMED_ACTIVATIONS = (
@@ -201,7 +201,6 @@ class Word:
     label: str
     explanation: str
     more: str = ""  # for the guide
-    anchor: str = field(default="")
 
 
 WORDS = {

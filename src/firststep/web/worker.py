@@ -1,4 +1,4 @@
-"""A process that answers requests: JSON lines in, JSON lines out. ``python -m firststep.web.worker``.
+"""A process that answers requests: JSON lines in, JSON lines out. Started by ``Worker`` of pool.py.
 
 The server computes nothing itself: a request that takes too long, or too much memory, costs a worker and not the page.
 """
@@ -50,7 +50,8 @@ def main() -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # anything printed goes to stderr, not into the answers
-    _limit_memory(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    memory, nice = (int(text) for text in sys.argv[1:3])
+    _restrain(memory, nice)
     inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def listen() -> None:
@@ -73,16 +74,12 @@ def main() -> None:
         answers.flush()
 
 
-def _limit_memory(count: int) -> None:
+def _restrain(memory: int, nice: int) -> None:
+    """Bytes of data at most, and how far others go first."""
     try:
         import resource
 
-        if count:
-            resource.setrlimit(resource.RLIMIT_DATA, (count, count))
-        os.nice(int(os.environ.get("FIRSTSTEP_NICE", "0")))
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        os.nice(nice)
     except (ImportError, OSError, ValueError):  # not everywhere
         pass
-
-
-if __name__ == "__main__":
-    main()

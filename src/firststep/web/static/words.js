@@ -1,10 +1,8 @@
 // One sentence for everything that is seen: on hover, on keyboard focus, on tap; with a link to the guide.
 import { buildNode } from './page.js';
 
-// Sentences for what is on this page alone; those that the library sends win.
+// Sentences for what is on this page alone; the library sends those on its quantities.
 const pageWords = {
-  preset: ['Preset',
-    'A ready-made setting: a phenomenon to see, or the setting of a figure of one of the two papers.', 'preset'],
   curve: ['Curve',
     'The chosen quantity against one field of the problem, everything else held fixed; the ring is the '
       + 'current problem and can be dragged.', ''],
@@ -17,18 +15,7 @@ const pageWords = {
     'Equal ratios (log) or equal differences (linear) take equal lengths on the vertical axis; log leaves out '
       + 'values that are not positive.', ''],
   lines: ['Lines', 'Which predictions are drawn.', 'exact'],
-  learned_function: ['Learned function',
-    'The mean prediction given the projection κ of the input on the direction of the step, over what the '
-      + 'teacher does there.', 'learned_function'],
-  weights: ['Weights after the step',
-    'Singular values of the weights of one simulated network after the step: a bulk, and a spike if the step '
-      + 'is seen.', 'weights'],
-  split: ['Where the error goes',
-    'The signal of the teacher, split into what is learned and into the parts of the risk.', 'split'],
   values: ['Values here', 'The numbers of the current problem, as the library predicts them.', 'risk'],
-  simulate: ['Simulate',
-    'Trains real networks of finite size along the axis and puts them onto the curve with error bars of one '
-      + 'standard error.', 'simulate'],
   sim_dimension: ['Dimension d',
     'Input dimension of the simulated networks: larger is closer to the theory and slower.', 'simulate'],
   sim_replicates: ['Replicates',
@@ -41,16 +28,12 @@ const pageWords = {
   run: ['Run', 'Starts the simulation; the points appear on the curve as they are finished.', 'simulate'],
   cancel: ['Cancel', 'Stops the simulation and frees the machine; finished points stay.', 'simulate'],
   clear: ['Remove points', 'Takes all simulated points off the curve.', 'simulate'],
-  take: ['Take away',
-    'The same curve as code, as a command, as an experiment file, as a picture or as a table.', 'take'],
   take_python: ['Python', 'A Python program that computes this curve.', 'take'],
   take_command: ['Command', 'A command line that predicts this one problem, not the curve.', 'take'],
   take_toml: ['TOML', 'An experiment file for “firststep sweep”.', 'take'],
   save_png: ['PNG', 'Saves what is drawn as a picture in pixels.', 'take'],
   save_svg: ['SVG', 'Saves what is drawn as a picture that scales.', 'take'],
   save_csv: ['CSV', 'Saves the numbers that are drawn as a table.', 'take'],
-  map: ['Phase diagram',
-    'One quantity over two fields of the problem; a click moves the current problem there.', 'map'],
   map_x: ['Across', 'The field that runs along the horizontal axis of the phase diagram.', 'map'],
   map_y: ['Up', 'The field that runs along the vertical axis of the phase diagram.', 'map'],
   map_quantity: ['Colour',
@@ -63,8 +46,6 @@ const pageWords = {
   same_as_alpha: ['same as α', 'The step sees as many samples as the ridge fit, whatever α is.', 'alpha0'],
   infinity: ['infinite', 'The limit in which dimension, width and samples grow together.', 'dimension'],
   tabs: ['View', 'A curve along one field, or a phase diagram over two.', ''],
-  edge: ['edge', 'Predicted ends of the bulk of singular values.', 'weights'],
-  outlier: ['outlier', 'Predicted place of the singular value that the step drives out of the bulk.', 'weights'],
 };
 
 export class Words {
