@@ -62,6 +62,10 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
     app = application(explorer, LOCAL if is_local else None, token)
 
     class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed by mypy
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets=sockets)
+            _announce(address, is_local, browser)  # whoever reads the address finds the page, and Ctrl-C ends it properly
+
         def handle_exit(self, sig: int, frame: Any) -> None:
             explorer.ending.set()  # streams of simulations end, so that nothing has to be cut off
             super().handle_exit(sig, frame)
@@ -70,6 +74,12 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
         app, log_level="critical", access_log=False, limit_concurrency=200, timeout_keep_alive=30, timeout_graceful_shutdown=1,
         server_header=False, lifespan="on",
     )  # fmt: skip
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn has shut down by then; Ctrl-C is how the explorer ends
+        Server(settings).run(sockets=[listener])
+    return 0
+
+
+def _announce(address: str, is_local: bool, browser: bool) -> None:
     print(f"firststep explorer: {address}\nCtrl-C ends it", flush=True)
     if not is_local:
         print(
@@ -78,12 +88,7 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
             file=sys.stderr, flush=True,
         )  # fmt: skip
     if browser:
-        opener = threading.Timer(0.7, webbrowser.open, [address])
-        opener.daemon = True
-        opener.start()
-    with contextlib.suppress(KeyboardInterrupt):  # uvicorn has shut down by then; Ctrl-C is how the explorer ends
-        Server(settings).run(sockets=[listener])
-    return 0
+        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # some browsers keep their caller waiting
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -94,7 +99,6 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(128)  # whoever comes before the server is up waits for it
     except OSError as error:
         name = "host" if isinstance(error, socket.gaierror) else "port"
         allowed = "an address of this machine" if name == "host" else f"one that can be listened on at {host}"
