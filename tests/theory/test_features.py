@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 import firststep
 from firststep import InvalidParameter, Problem, predict
 from firststep.numerics.neuron_moments import neuron_moments
+from firststep.numerics.quadrature import gaussian_product
 from firststep.simulation.layer import first_layer
 from firststep.theory import quenched
 from firststep.theory.directions import choose_directions, leading_singular_vectors
@@ -27,8 +29,8 @@ def plain_prediction(
     d, width = weights.shape
     n, k = problem.sizes(d).samples, directions.shape[1]
     points, masses = hermegauss(nodes)
-    kappa = np.stack(np.meshgrid(*[points] * k, indexing="ij"), -1).reshape(-1, k)
-    omega = np.prod(np.stack(np.meshgrid(*[masses] * k, indexing="ij"), -1).reshape(-1, k), axis=1)
+    kappa = np.array(list(itertools.product(points, repeat=k))).reshape(nodes**k, k)
+    omega = np.array([np.prod(each) for each in itertools.product(masses, repeat=k)])
     keep = omega > 1e-10 * omega.max()
     kappa, omega = kappa[keep], omega[keep] / omega[keep].sum()
     z, inner = hermegauss(80)
@@ -144,7 +146,7 @@ def test_layouts_and_shapes(layer: tuple[Any, Problem]) -> None:
     assert isinstance(one.risk, float)
     assert one.risk == pytest.approx(several.risk[1], rel=1e-12)
     assert one.kappa.shape == one.learned_function.shape == one.target_function.shape == one.error_by_kappa.shape
-    assert one.alignments[0] > 0.5
+    assert one.alignments[0, 0] > 0.5
     assert several.learned_function.shape == (2, len(one.kappa))
     table = one.to_dict()
     assert table["risk"] == one.risk
@@ -261,20 +263,80 @@ def test_moments_from_the_table(student: str) -> None:
         assert other == pytest.approx(one, abs=1e-6 * np.abs(one).max())
 
 
+def test_two_terms_of_the_teacher() -> None:
+    """E[y^2 | kappa] and the linear part of a sum of two terms, inside and outside the directions."""
+    generator = np.random.default_rng(0)
+    d, width = 80, 100
+    planted = np.linalg.qr(generator.standard_normal((d, 3)))[0]
+    weights = generator.standard_normal((d, width)) / np.sqrt(d) + 1.2 * np.outer(planted[:, 0], generator.standard_normal(width))
+    pair = np.stack([0.8 * planted[:, 0] + 0.6 * planted[:, 1], 0.8 * planted[:, 0] - 0.6 * planted[:, 1]], axis=1)
+    problem = Problem(student="tanh(z+0.3)", teacher="relu", alpha=3.0, beta=width / d, ridge=0.05, noise=0.1)
+    found = predict_features(weights, problem, pair, teacher_terms="relu(z)-0.5*z", directions=planted[:, :1])
+    target = found.target
+    z = generator.standard_normal((4_000_000, 2))
+    for place in (len(found.grid.omega) // 2, len(found.grid.omega) // 3):
+        at = 0.8 * found.grid.kappa[place, 0]
+        y = np.maximum(at + 0.6 * z[:, 0], 0) + np.maximum(at - 0.6 * z[:, 0], 0) - 0.5 * (at - 0.6 * z[:, 0]) + 0.1 * z[:, 1]
+        assert target[0][place] == pytest.approx(y.mean(), abs=2e-3)
+        assert target[2][place] == pytest.approx((y**2).mean(), abs=4e-3)
+        assert 0.6 * (target[1][place, 0] - target[1][place, 1]) == pytest.approx((y * z[:, 0]).mean(), abs=2e-3)
+    first, second = problem.teacher, firststep.activation("relu(z)-0.5*z")
+    generator = np.random.default_rng(5)
+    risks = []
+    for _ in range(24):
+        inputs, test = generator.standard_normal((240, d)), generator.standard_normal((4000, d))
+        truth = [first(x @ pair[:, 0]) + second(x @ pair[:, 1]) for x in (inputs, test)]
+        features = problem.student(inputs @ weights)
+        right = features.T @ (truth[0] + 0.1 * generator.standard_normal(240)) / 240
+        fitted = np.linalg.solve(features.T @ features / 240 + 0.05 * np.eye(width), right)
+        risks.append(np.mean((problem.student(test @ weights) @ fitted - truth[1]) ** 2))
+    assert abs(found.risk - np.mean(risks)) < 4 * np.std(risks, ddof=1) / np.sqrt(24)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.4, -0.97, 1.0, -1.0])
+def test_product_of_two_functions(correlation: float) -> None:
+    """Closed form: E relu(z) relu(z') (the arc-cosine kernel), and Mehler's sum for smooth functions."""
+    relu, tanh = firststep.activation("relu"), firststep.activation("tanh(2*z)")
+    zero = np.zeros(1)
+    angle = np.arccos(correlation)
+    found = gaussian_product((relu.evaluate,) * 2, (relu.kinks,) * 2, (zero, zero), (1.0, 1.0), correlation)
+    assert found[0] == pytest.approx((np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi), abs=1e-9)
+    z, mass = hermegauss(120)
+    mass = mass / mass.sum()
+    other = correlation * z[:, None] + np.sqrt(1 - correlation**2) * z
+    direct = mass @ (tanh(0.3 + 0.5 * z)[:, None] * np.sin(0.2 + other)) @ mass
+    functions = (tanh.evaluate, np.sin)
+    found = gaussian_product(functions, ((), ()), (np.full(1, 0.3), np.full(1, 0.2)), (0.5, 1.0), correlation)
+    assert found[0] == pytest.approx(direct, abs=1e-7)
+
+
+def test_no_direction_is_the_gaussian_equivalent(layer: tuple[Any, Problem]) -> None:
+    """Noisy linear features: c0_i + c1_i <w_i, x> + noise, with moments at each neuron's own norm."""
+    made, problem = layer
+    found = predict_features(made.after, problem, made.teacher, directions=0)
+    assert found.kappa.shape[1] == 0
+    assert len(found.grid.omega) == 1
+    risk, _ = plain_prediction(made.after, problem, made.teacher, np.zeros((60, 0)), 0.5, np.zeros(90))
+    assert found.risk[1] == pytest.approx(risk, rel=3e-5)
+    assert "Gaussian equivalent" in str(found)
+    one = predict_features(made.after, problem, made.teacher)
+    assert not np.allclose(one.risk, found.risk, rtol=0.05)
+
+
 NONSENSE = [
     (dict(weights=np.ones(60)), "weights must be a matrix"),
     (dict(weights=np.full((60, 90), np.nan)), "weights must be a matrix of finite"),
     (dict(weights="W1"), "weights must be a matrix of numbers"),
     (dict(weights=np.ones((60, 80))), "beta must be N/d = 80/60"),
     (dict(teacher=np.ones(90) / np.sqrt(90)), 'neurons="rows"'),
-    (dict(teacher=np.ones(7)), "teacher must be 60 numbers"),
+    (dict(teacher=np.ones(7)), "teacher must be of 60 numbers"),
     (dict(teacher=np.ones(60)), "teacher must be a direction of norm 1"),
     (dict(initial=np.ones((60, 80))), "initial must be of the shape"),
     (dict(bias=np.ones(3)), "bias must be 90 numbers"),
     (dict(covariance=np.ones((3, 3))), "covariance must be a 60 x 60 matrix"),
     (dict(covariance=-np.eye(60)), "covariance must be a positive semi-definite"),
     (dict(covariance=np.triu(np.ones((60, 60)))), "covariance must be a symmetric"),
-    (dict(directions=4), "directions must be a whole number >= 1 and <= 3"),
+    (dict(directions=4), "directions must be a whole number >= 0 and <= 3"),
     (dict(directions=np.ones((60, 2))), "directions must be auto"),
     (dict(directions=np.ones((50, 1))), "directions must be auto"),
     (dict(directions="many"), "directions must be"),

@@ -7,6 +7,7 @@ once, E f(a + b z) for arrays a and b, by a fixed rule.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -171,3 +172,34 @@ def shifted_moments(
     rest = values - mean[..., None] - linear[..., None] * z
     variance = (weights * rest * rest).sum(-1) if kinks else (rest * rest) @ weights
     return ShiftedMoments(mean, linear / scale, variance, quadratic / (2 * scale**2))
+
+
+def gaussian_product(
+    functions: tuple[Callable[[Any], Any], Callable[[Any], Any]],
+    kinks: tuple[Sequence[float], Sequence[float]],
+    shifts: tuple[Array, Array],
+    scales: tuple[float, float],
+    correlation: float,
+    nodes: int = 160,
+) -> Array:
+    """E f(a + b z) g(a' + b' z'), z and z' standard Gaussians of the given correlation, for vectors a and a' of one length.
+
+    z' = correlation z + sqrt(1 - correlation^2) w: the mean over w first, then Gauss-Legendre over z, split at the kinks of f and,
+    where the mean over w hardly smooths them, of g.
+    """
+    (f, g), (first, second), (b, other) = functions, kinks, scales
+    correlation = min(1.0, max(-1.0, correlation))
+    rest = math.sqrt(max(1 - correlation**2, 1e-18))
+    reach = 8.5
+    cuts = [np.clip((kink - shifts[0]) / b, -reach, reach) for kink in first]
+    if abs(correlation) > 1e-3:
+        cuts += [np.clip((kink - shifts[1]) / (other * correlation), -reach, reach) for kink in second]
+    steps = 4 if not cuts else 1  # panels, where nothing else splits the line
+    ends = [np.full_like(shifts[0], end) for end in np.linspace(-reach, reach, steps + 1)]
+    bounds = np.sort(np.stack([*ends, *cuts], axis=-1), axis=-1)
+    unit, weight = legendre(max(24, nodes // (bounds.shape[1] - 1)))
+    widths = np.diff(bounds, axis=-1)[..., None]
+    z = (bounds[:, :-1, None] + widths * (1 + unit) / 2).reshape(len(bounds), -1)
+    weights = (widths * weight / 2).reshape(len(bounds), -1) * np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+    inner = shifted_moments(g, shifts[1][:, None] + other * correlation * z, np.full_like(z, other * rest), second, nodes).mean
+    return np.asarray((weights * f(shifts[0][:, None] + b * z) * inner).sum(axis=-1))

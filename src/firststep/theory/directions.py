@@ -31,11 +31,11 @@ class Directions:
     def count(self) -> int:
         return int(self.vectors.shape[1])
 
-    def towards(self, teacher: Array) -> Directions:
-        """The same, each singular vector with the sign of its overlap with the teacher."""
+    def towards(self, teachers: Array) -> Directions:
+        """The same, each singular vector with the sign of its overlap with the teacher's directions (d x J)."""
         if self.matrix == "given":
             return self
-        signs = np.where(teacher @ self.vectors < 0, -1.0, 1.0)
+        signs = np.where(teachers.sum(axis=1) @ self.vectors < 0, -1.0, 1.0)
         return Directions(self.vectors * signs, self.singular_values, self.matrix, self.reason)
 
 
@@ -51,7 +51,7 @@ def choose_directions(weights: Array, initial: Array | None, asked: Any) -> Dire
     elif np.ndim(asked) > 0:
         return _given(np.asarray(asked, dtype=float), weights.shape[0])
     else:
-        count = whole("directions", asked, 1, MOST)
+        count = whole("directions", asked, 0, MOST)
     matrix, name = (weights, "W1") if initial is None else (weights - initial, "W1 - W0")
     if not np.any(matrix):  # no step was taken
         matrix, name = weights, "W1"
@@ -60,7 +60,8 @@ def choose_directions(weights: Array, initial: Array | None, asked: Any) -> Dire
     if count is not None:
         if count > most:
             raise InvalidParameter("directions", f"at most {most} for these weights", count)
-        return Directions(vectors[:, :count], values, name, f"the {count} leading of {name}, as asked")
+        reason = f"the {count} leading of {name}, as asked" if count else "none, as asked: the Gaussian equivalent of the layer"
+        return Directions(vectors[:, :count], values, name, reason)
     ratios = [values[j] / max(values[j + 1], 1e-300) if j + 1 < len(values) else math.inf for j in range(most)]
     usual = float(np.linalg.norm(weights)) / math.sqrt(len(weights))
     along = np.linalg.norm(vectors.T @ weights, axis=1)
@@ -76,7 +77,7 @@ def choose_directions(weights: Array, initial: Array | None, asked: Any) -> Dire
 
 def _given(vectors: Array, dimension: int) -> Directions:
     vectors = vectors[:, None] if vectors.ndim == 1 else vectors
-    allowed = f"auto, a number from 1 to {MOST}, or an array of {dimension} rows and at most {MOST} independent columns"
+    allowed = f"auto, a number from 0 to {MOST}, or an array of {dimension} rows and at most {MOST} independent columns"
     if vectors.ndim != 2 or vectors.shape[0] != dimension or not 1 <= vectors.shape[1] <= MOST or not np.all(np.isfinite(vectors)):
         raise InvalidParameter("directions", allowed, f"an array of shape {vectors.shape}")
     basis, upper = np.linalg.qr(vectors)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from firststep.activations import Activation
 from firststep.problem import Problem, Sizes
 from firststep.results import plain
 from firststep.theory.directions import Directions
@@ -31,7 +32,8 @@ class FeaturePrediction:
     problem: Problem
     sizes: Sizes
     directions: Directions
-    alignments: Array  # gamma: the teacher's components along the directions
+    alignments: Array  # gamma: the components of the teacher's directions along these, k x J
+    teacher_terms: tuple[Activation, ...]  # beyond the problem's own
     spike_strengths: Array  # root mean square over neurons of u, by direction
     grid: Grid
     target: tuple[Array, Array, Array]  # h0, h1, h2 on the nodes
@@ -72,7 +74,8 @@ class FeaturePrediction:
 
     @property
     def kernel_lower_bound(self) -> float:
-        return self.problem.kernel_lower_bound
+        """Of all terms of the teacher: what no fixed kernel can beat."""
+        return self.problem.kernel_lower_bound + sum(each.moments.nonlinear_variance for each in self.teacher_terms)
 
     # Functions of kappa, for one direction -----------------------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class FeaturePrediction:
         """Plain values fit for JSON."""
         chosen = self.directions
         return {
-            "problem": self.problem.to_dict(),
+            "problem": self.problem.to_dict(), "teacher_terms": [str(each) for each in self.teacher_terms],
             "dimension": self.sizes.dimension, "width": self.sizes.width, "samples": self.sizes.samples,
             **{name: plain(getattr(self, name)) for name in ("risk", "training_error", "degrees_of_freedom")},
             "directions": {"count": chosen.count, "matrix": chosen.matrix, "reason": chosen.reason,
@@ -135,14 +138,17 @@ class FeaturePrediction:
                 yield words + (f" at ridge {ridge:.4g}" if len(ridges) > 1 else ""), f"{value:.6g}"
         yield "kernel lower bound", f"{self.kernel_lower_bound:.6g}"
         yield "directions conditioned on", f"{self.directions.count} ({self.directions.reason})"
-        yield "alignment of the teacher with them", ", ".join(f"{value:.4g}" for value in self.alignments)
-        yield "spike strength, root mean square", ", ".join(f"{value:.4g}" for value in self.spike_strengths)
+        if self.directions.count:
+            by_term = "; ".join(", ".join(f"{value:.4g}" for value in term) for term in self.alignments.T)
+            yield "alignment of the teacher with them", by_term
+            yield "spike strength, root mean square", ", ".join(f"{value:.4g}" for value in self.spike_strengths)
 
     @property
     def title(self) -> str:
         sizes = self.sizes
         parts = f"d = {sizes.dimension}, N = {sizes.width}, n = {sizes.samples}"
-        return f"theory of a given first layer: {self.problem.student} learns {self.problem.teacher}, {parts}"
+        teacher = " + ".join(str(each) for each in (self.problem.teacher, *self.teacher_terms))
+        return f"theory of a given first layer: {self.problem.student} learns {teacher}, {parts}"
 
     def __str__(self) -> str:
         lines = list(self.rows())

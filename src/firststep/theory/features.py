@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from firststep.activations import Activation, activation
 from firststep.errors import BackendUnavailable, InvalidParameter
 from firststep.problem import Problem, Sizes, choice
 from firststep.results import versions
@@ -29,6 +30,7 @@ def predict_features(
     problem: Problem,
     teacher: Any,
     *,
+    teacher_terms: Any = (),
     initial: Any = None,
     directions: Any = "auto",
     bias: Any = None,
@@ -48,35 +50,34 @@ def predict_features(
         weights: the first layer W1, an array with one column a neuron (d x N). The weight of a PyTorch ``Linear`` has one row a
             neuron: pass ``neurons="rows"``.
         problem: student, teacher, alpha, ridge and noise are used; beta must be N/d. Its step plays no part.
-        teacher: the teacher's direction, d numbers of norm 1.
+        teacher: the teacher's direction, d numbers of norm 1; with ``teacher_terms``, d x (1 + terms), a column a term.
+        teacher_terms: activations of further terms of the teacher, y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise.
         initial: W0 in the same layout, if it is known: the directions are then those of W1 - W0.
-        directions: ``auto`` (by the gaps of the singular values, see ``directions`` of the result), how many (1, 2 or 3), or the
-            directions themselves, d x k.
+        directions: ``auto`` (by the gaps of the singular values, see ``directions`` of the result), how many (1, 2 or 3; 0 is the
+            Gaussian equivalent of the layer, noisy linear features), or the directions themselves, d x k.
         bias: N numbers added to the pre-activations; default none.
         covariance: of the inputs, d x d; default the identity.
         neurons: ``columns`` or ``rows``.
         backend, device: ``numpy``, or ``jax`` on ``auto``, ``cpu`` or ``gpu``. Always in double precision.
     """
     started = time.perf_counter()
-    given = _Given.checked(weights, problem, teacher, initial, bias, covariance, neurons)
+    given = _Given.checked(weights, problem, teacher, teacher_terms, initial, bias, covariance, neurons)
     choice("backend", backend, ("numpy", "jax"))
     choice("device", device, ("auto", "cpu", "gpu"))
     if backend == "numpy" and device == "gpu":
         raise InvalidParameter("device", "cpu or auto for the numpy backend", "gpu", 'try backend="jax"')
-    chosen = choose_directions(given.weights, given.initial, given.to_white(directions)).towards(given.teacher)
+    chosen = choose_directions(given.weights, given.initial, given.to_white(directions)).towards(given.teachers)
     along = chosen.vectors.T @ given.weights
     across = given.weights - chosen.vectors @ along
     norms = np.einsum("ij,ij->j", given.weights, given.weights)
     scale = np.sqrt(np.maximum(np.einsum("ij,ij->j", across, across), 1e-10 * max(float(norms.max()), 1e-300)))
-    gamma = chosen.vectors.T @ given.teacher
-    rest = given.teacher - chosen.vectors @ gamma
-    rho = float(np.linalg.norm(rest))
+    gamma = chosen.vectors.T @ given.teachers
+    rest = given.teachers - chosen.vectors @ gamma
     units = Neurons(problem.student, given.bias, along, scale)
-    target = Target(problem.teacher, 0.0, gamma, rho, problem.noise)
+    target = Target(given.terms, gamma, rest.T @ rest, problem.noise)
     grid = make_grid(units, target)
     mean, slope, variance = units.moments(grid.kappa)
     labels = target.moments(grid.kappa)
-    zeta = rest / rho if rho > 1e-9 else np.zeros_like(rest)
     with _matrices(backend, device) as matrices:
         put = matrices.put
         parts = [LowRank.of(each, grid.omega) for each in (mean, slope)]
@@ -84,12 +85,13 @@ def predict_features(
         tall = put(across)
         layer = Layer(matrices, grid.omega, mean_part, slope_part, put(variance), tall.T @ tall, given.sizes.samples)
         solve = Solver(layer, across)
-        solutions = tuple(solve(ridge, labels, put((zeta @ across)[None])) for ridge in problem.ridges)
+        solutions = tuple(solve(ridge, labels, put(rest.T @ across)) for ridge in problem.ridges)
     return FeaturePrediction(
         problem=problem.replace(dimension=given.sizes.dimension),
         sizes=given.sizes,
         directions=chosen,
         alignments=gamma,
+        teacher_terms=given.terms[1:],
         spike_strengths=np.sqrt((along**2).mean(axis=1)),
         grid=grid,
         target=labels,
@@ -124,35 +126,32 @@ class _Given:
     """The arguments, checked, in coordinates where the inputs are N(0, I)."""
 
     weights: Array  # d x N
-    teacher: Array
+    teachers: Array  # d x J
+    terms: tuple[Activation, ...]
     initial: Array | None
     bias: Array
     sizes: Sizes
     root: Array | None  # covariance = root root^T
 
     @classmethod
-    def checked(cls, weights: Any, problem: Any, teacher: Any, initial: Any, bias: Any, covariance: Any, neurons: Any) -> _Given:
+    def checked(
+        cls, weights: Any, problem: Any, teacher: Any, teacher_terms: Any, initial: Any, bias: Any, covariance: Any, neurons: Any
+    ) -> _Given:
         if not isinstance(problem, Problem):
             raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
         choice("neurons", neurons, ("columns", "rows"))
+        further = (teacher_terms,) if isinstance(teacher_terms, str) or callable(teacher_terms) else tuple(teacher_terms)
+        terms = (problem.teacher, *(activation(each, parameter="teacher-terms") for each in further))
         first = _array("weights", weights, 2)
         first = first.T if neurons == "rows" else first
-        direction = _array("teacher", teacher, 1)
         dimension, width = first.shape
-        if len(direction) != dimension:
-            turned = len(direction) == width
-            hint = f'the weights have one neuron a {"row" if neurons == "columns" else "column"}? try neurons="{_other(neurons)}"'
-            shape = f"{dimension} numbers, one an input, for weights of {dimension} inputs and {width} neurons"
-            raise InvalidParameter("teacher", shape, f"{len(direction)} numbers", hint if turned else "")
+        teachers = _teachers(teacher, len(terms), dimension, width, neurons)
         if dimension < 2:
             raise InvalidParameter("weights", "of at least 2 inputs", f"an array of shape {np.shape(weights)}")
         sizes = problem.sizes(dimension)
         if sizes.width != width:
             hint = f"problem.replace(beta={width / dimension!r}) has it"
             raise InvalidParameter("beta", f"N/d = {width}/{dimension} for these weights", f"{problem.beta:g}", hint)
-        norm = float(np.linalg.norm(direction))
-        if abs(norm - 1) > UNIT:
-            raise InvalidParameter("teacher", "a direction of norm 1", f"one of norm {norm:.6g}", "divide it by its norm")
         start = None if initial is None else _array("initial", initial, 2)
         start = start.T if start is not None and neurons == "rows" else start
         if start is not None and start.shape != first.shape:
@@ -162,9 +161,9 @@ class _Given:
             raise InvalidParameter("bias", f"{width} numbers, one a neuron", f"{len(shifts)} numbers")
         root = None if covariance is None else _root(_array("covariance", covariance, 2), dimension)
         if root is not None:
-            first, direction = root.T @ first, root.T @ direction
+            first, teachers = root.T @ first, root.T @ teachers
             start = None if start is None else root.T @ start
-        return cls(first, direction, start, shifts, sizes, root)
+        return cls(first, teachers, terms, start, shifts, sizes, root)
 
     def to_white(self, directions: Any) -> Any:
         """Directions given for the inputs x = root g, as directions for g."""
@@ -174,8 +173,20 @@ class _Given:
         return self.root.T @ array if array.shape[:1] == self.root.shape[:1] else array
 
 
-def _other(neurons: str) -> str:
-    return "rows" if neurons == "columns" else "columns"
+def _teachers(source: Any, count: int, dimension: int, width: int, neurons: str) -> Array:
+    """The directions of the teacher as columns, each of norm 1."""
+    found = _array("teacher", source, 2 if count > 1 else 1)
+    found = found if found.ndim == 2 else found[:, None]
+    if found.shape != (dimension, count):
+        other, one = ("rows", "row") if neurons == "columns" else ("columns", "column")
+        hint = f'one neuron a {one}? try neurons="{other}"' if len(found) == width else ""
+        allowed = f"of {dimension} numbers, one an input" + (f", and {count} columns, one a term" if count > 1 else "")
+        raise InvalidParameter("teacher", allowed, f"an array of shape {np.shape(source)}", hint)
+    norms = np.linalg.norm(found, axis=0)
+    worst = float(norms[np.argmax(np.abs(norms - 1))])
+    if abs(worst - 1) > UNIT:
+        raise InvalidParameter("teacher", "a direction of norm 1", f"one of norm {worst:.6g}", "divide it by its norm")
+    return found
 
 
 def _array(parameter: str, source: Any, dimensions: int) -> Array:

@@ -1,4 +1,4 @@
-"""Nodes for the coordinates kappa along one to three directions, fine enough for a given layer and teacher."""
+"""Nodes for the coordinates kappa along up to three directions, fine enough for a given layer and teacher."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from firststep.activations import Activation
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.numerics.neuron_moments import TooSteep, neuron_moments
-from firststep.numerics.quadrature import shifted_moments
+from firststep.numerics.quadrature import gaussian_product, shifted_moments
 
 Array = NDArray[np.float64]
 REACH = 6.0  # the grid ends at |kappa| = 6, where the density is 1.5e-8 of its maximum
@@ -19,6 +19,7 @@ TOLERANCE = 1e-6  # on what the matrices of the layer are made of, relative
 ACCEPTED = 1e-3  # where the grid may not become finer
 MOST_NODES = 6000
 TEACHER_NODES = 480
+NARROW = 1e-9  # width of a teacher that lies inside the directions
 _PROBES = 20  # neurons whose integrals are watched
 
 
@@ -33,7 +34,9 @@ class Neurons:
 
     def moments(self, kappa: Array) -> tuple[Array, Array, Array]:
         """mu0, mu1, mu2 on nodes x neurons."""
-        strength, place = self.along[0], kappa
+        strength, place = np.zeros_like(self.scale), np.zeros((len(kappa), 1))
+        if len(self.along) == 1:
+            strength, place = self.along[0], kappa
         if len(self.along) > 1:
             strength = np.linalg.norm(self.along, axis=0)
             place = kappa @ (self.along / np.maximum(strength, 1e-300))
@@ -48,21 +51,40 @@ class Neurons:
 
 @dataclass(frozen=True)
 class Target:
-    """The teacher in the same coordinates: y = s*(bias + gamma.kappa + rho <zeta, x_perp>) + noise."""
+    """The teacher in the same coordinates: y = sum_j s_j(gamma_j.kappa + <theta_j, x_perp>) + noise."""
 
-    teacher: Activation
-    bias: float
-    gamma: Array  # k
-    rho: float  # norm of the teacher's direction across the directions
+    terms: tuple[Activation, ...]  # s_j
+    gamma: Array  # k x J
+    across: Array  # Gram matrix of the theta_j without their parts along the directions, J x J
     noise: float
 
     def moments(self, kappa: Array) -> tuple[Array, Array, Array]:
-        """h0 = E t, h1 = E[z t] (one column), h2 = E t^2 + noise^2 with t = s*(bias + gamma.kappa + rho z)."""
-        shift = self.bias + kappa @ self.gamma
-        rho = np.full_like(shift, max(self.rho, 1e-9))
-        found = shifted_moments(self.teacher.evaluate, shift, rho, self.teacher.kinks, TEACHER_NODES)
-        h1 = found.slope * rho
-        return found.mean, h1[:, None], found.rest + found.mean**2 + h1**2 + self.noise**2
+        """h0 = E y, h1_j = E s_j' (so that y = h0 + sum_j h1_j <theta_j, x_perp> + rest) and h2 = E y^2, all given kappa."""
+        shift = kappa @ self.gamma
+        widths = np.maximum(np.sqrt(np.diag(self.across)), NARROW)
+        single = [
+            shifted_moments(term.evaluate, shift[:, j], np.full(len(kappa), widths[j]), term.kinks, TEACHER_NODES)
+            for j, term in enumerate(self.terms)
+        ]
+        h0 = np.sum([each.mean for each in single], axis=0)
+        h1 = np.stack([each.slope for each in single], axis=1)
+        second = h0**2 + self.noise**2
+        for j, (one, each) in enumerate(zip(self.terms, single, strict=True)):
+            second = second + each.rest + (widths[j] * each.slope) ** 2
+            for other in range(j):
+                correlation = float(self.across[j, other] / (widths[j] * widths[other]))
+                pair = gaussian_product(
+                    (one.evaluate, self.terms[other].evaluate), (one.kinks, self.terms[other].kinks),
+                    (shift[:, j], shift[:, other]), (widths[j], widths[other]), correlation,
+                )  # fmt: skip
+                second = second + 2 * (pair - each.mean * single[other].mean)
+        return h0, h1, second
+
+    @property
+    def steepness(self) -> Array:
+        """By direction: how fast the teacher changes against its width across."""
+        widths = np.sqrt(np.diag(self.across))
+        return np.asarray((np.abs(self.gamma) / np.maximum(widths, 0.05)).max(axis=1))
 
 
 @dataclass(frozen=True)
@@ -81,10 +103,11 @@ def make_grid(neurons: Neurons, target: Target) -> Grid:
     Watched, for some neurons with the steepest among them: sum omega f f' for f, f' among mu0, mu1, h0, h1, and sum omega f for mu2
     and h2, relative to their size.
     """
+    if not len(neurons.along):
+        return Grid(np.zeros((1, 0)), np.ones(1), (), 0.0)
     steep = np.abs(neurons.along) / neurons.scale
     probes = neurons.some(_probes(neurons.along, steep))
-    teacher_steep = np.abs(target.gamma) / max(target.rho, 0.05)
-    spacing = [1.0 / float(np.hypot(1.0, s)) for s in np.maximum(steep.max(axis=1), teacher_steep)]
+    spacing = [1.0 / float(np.hypot(1.0, s)) for s in np.maximum(steep.max(axis=1), target.steepness)]
     while _size(spacing) > MOST_NODES and max(spacing) < 1.0:
         spacing = [min(1.0, 1.1 * each) for each in spacing]
     current = _watched(probes, target, *_grid(spacing))
