@@ -251,16 +251,24 @@ def plain_simulation(weights: Array, problem: Problem, teacher: Array, draws: in
     return np.array(risks)
 
 
-@pytest.mark.parametrize("student", ["tanh(2*z)", "relu"])
-def test_moments_from_the_table(student: str) -> None:
+@pytest.mark.parametrize("student", ["tanh(2*z)", "relu", "abs(z-0.3)+0.2*z", "relu(z)-relu(z-1)", "gelu"])
+def test_moments_of_many_neurons(student: str) -> None:
+    """Closed form or integral, and the table, against a very fine sum."""
     function = firststep.activation(student)
     generator = np.random.default_rng(0)
-    bias, strength, scale = generator.standard_normal(5), generator.standard_normal(5), 0.5 + generator.random(5)
-    place = np.linspace(-6, 6, 41)[:, None] * np.ones(5)
+    bias, strength, scale = generator.standard_normal(40), 3 * generator.standard_normal(40), 0.5 + generator.random(40)
+    place = np.linspace(-6, 6, 41)[:, None] * np.ones(40)
     direct = neuron_moments(function.evaluate, function.kinks, bias, strength, place[:, :1], scale)
     table = neuron_moments(function.evaluate, function.kinks, bias, strength, place, scale)
     for one, other in zip(direct, table, strict=True):
         assert other == pytest.approx(one, abs=1e-6 * np.abs(one).max())
+    z = np.linspace(-9, 9, 200_001)
+    mass = np.exp(-z * z / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+    for k, i in ((3, 4), (20, 7), (30, 35)):
+        values = function(bias[i] + strength[i] * place[k, i] + scale[i] * z)
+        mean, linear, square = mass @ values, mass @ (z * values), mass @ values**2
+        for found, value in zip(direct, (mean, linear / scale[i], square - mean**2 - linear**2), strict=True):
+            assert found[k, i] == pytest.approx(value, abs=1e-6 * np.abs(found).max())
 
 
 def test_two_terms_of_the_teacher() -> None:
@@ -321,6 +329,8 @@ def test_no_direction_is_the_gaussian_equivalent(layer: tuple[Any, Problem]) -> 
     assert "Gaussian equivalent" in str(found)
     one = predict_features(made.after, problem, made.teacher)
     assert not np.allclose(one.risk, found.risk, rtol=0.05)
+    odd = predict_features(made.after, problem.replace(student="tanh"), made.teacher, directions=0)  # every mu0 is zero
+    assert 0 < odd.risk[1] < 2
 
 
 NONSENSE = [

@@ -15,7 +15,7 @@ from firststep.numerics.quadrature import gaussian_product, shifted_moments
 
 Array = NDArray[np.float64]
 REACH = 6.0  # the grid ends at |kappa| = 6, where the density is 1.5e-8 of its maximum
-TOLERANCE = 1e-6  # on what the matrices of the layer are made of, relative
+TOLERANCES = {1: 1e-6, 2: 1e-5, 3: 1e-4}  # on what the matrices of the layer are made of, relative, by directions
 ACCEPTED = 1e-3  # where the grid may not become finer
 MOST_NODES = 6000
 TEACHER_NODES = 480
@@ -117,7 +117,7 @@ def make_grid(neurons: Neurons, target: Target) -> Grid:
             finer = [each / 2 if j == place else each for j, each in enumerate(spacing)]
             next_one = _watched(probes, target, *_grid(finer))
             errors[place] = _gap(current, next_one)
-            if errors[place] <= TOLERANCE or _size(finer) > MOST_NODES:
+            if errors[place] <= TOLERANCES[len(spacing)] or _size(finer) > MOST_NODES:
                 break
             spacing, current = finer, next_one
     error = sum(errors)
