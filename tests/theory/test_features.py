@@ -96,8 +96,11 @@ def test_small_copy_changes_nothing(layer: tuple[Any, Problem], monkeypatch: pyt
     whole = predict_features(made.after, problem, made.teacher, initial=made.before)
     monkeypatch.setattr(quenched, "SMALL", 30)
     copied = predict_features(made.after, problem, made.teacher, initial=made.before)
-    assert copied.risk == pytest.approx(whole.risk, rel=2e-5)
-    assert copied.training_error == pytest.approx(whole.training_error, rel=2e-5)
+    assert copied.risk == pytest.approx(whole.risk, rel=1e-4)
+    assert copied.training_error == pytest.approx(whole.training_error, rel=1e-4)
+    monkeypatch.setattr(quenched, "LAST_STEP", 1e-6)
+    careful = predict_features(made.after, problem, made.teacher, initial=made.before)
+    assert careful.risk == pytest.approx(whole.risk, rel=1e-5)
     assert copied.residual <= quenched.TOLERANCE
 
 

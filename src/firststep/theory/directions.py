@@ -88,7 +88,7 @@ def _given(vectors: Array, dimension: int) -> Directions:
     return Directions(basis, np.empty(0), "given", "given")
 
 
-def leading_singular_vectors(matrix: Array, count: int, blocks: int = 7) -> tuple[Array, Array]:
+def leading_singular_vectors(matrix: Array, count: int, blocks: int = 6) -> tuple[Array, Array]:
     """Left vectors and values, by a block Krylov space from fixed start vectors.
 
     A value that stands out of a bulk is exact; those at the edge of the bulk come out a little too small.

@@ -38,7 +38,7 @@ from firststep.errors import NotConverged
 
 Array = NDArray[np.float64]
 TOLERANCE = 1e-5  # of every offset + V_k, relative
-ERROR_TOLERANCE = 1e-4  # of the risk, before a last step that gains another factor of about 30
+LAST_STEP = 5e-3  # how much of the risk the last step, which is not checked, may change: it leaves about the square of that
 MOST_EVALUATIONS = 60
 MOST_PRODUCTS = 40
 SMALL = 320  # neurons of the small copy, at least
@@ -364,8 +364,8 @@ def deterministic_errors(layer: Layer, fixed: Fixed, target: tuple[Array, Array,
 def amplified(layer: Layer, fixed: Fixed, jacobian: Jacobian | None, edet: Array) -> tuple[Array, int]:
     """e of (3) by conjugate gradients for f = sqrt(D) e, D = omega s^2: (I - sqrt D Q sqrt D) f = sqrt D edet.
 
-    They stop when what a step of the small copy's Jacobian would still change of sum omega e is below the tolerance, and that
-    step is taken: it needs no product.
+    They stop when what a step of the small copy's Jacobian would still change of sum omega e is small, and that step is taken: it
+    needs no product. (Without a small copy the steps are those of the identity, and what is left must be smaller.)
     """
     root = np.sqrt(layer.omega) * fixed.shrinkage
 
@@ -385,8 +385,8 @@ def amplified(layer: Layer, fixed: Fixed, jacobian: Jacobian | None, edet: Array
     norm = float(left @ image)
     while True:
         total = float(layer.omega @ (f / root))
-        small = abs(float(functional @ left)) <= ERROR_TOLERANCE * abs(total)
-        if small and float(np.linalg.norm(left)) <= 30 * ERROR_TOLERANCE * size:
+        change = max(abs(float(functional @ left) / total), 0.25 * float(np.linalg.norm(left)) / size)
+        if change <= (LAST_STEP if jacobian is not None else LAST_STEP**2):
             return (f + image) / root, count
         if count >= MOST_PRODUCTS:
             raise NotConverged(NEAR_PEAK)
