@@ -1,7 +1,9 @@
 """firststep: what one gradient step does to a two-layer network, in theory and at finite size.
 
-This is the only public door. Importing it loads neither matplotlib nor JAX.
+This is the only public door. Importing it loads neither matplotlib nor JAX nor scikit-learn.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from firststep.activations import Activation, activation
 from firststep.compare import Comparison, compare
@@ -15,11 +17,16 @@ from firststep.errors import (
     StoreError,
     WorkerFailed,
 )
+from firststep.inputs import DataInputs, InputLaw, input_law
 from firststep.problem import Problem
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.results import Baselines, Estimate, Interrupted, Simulation
+from firststep.simulation.diagnosis import InputDiagnosis, diagnose_inputs
+from firststep.simulation.given import simulate_features
+from firststep.simulation.layer import FirstLayer, first_layer, training_path
 from firststep.simulation.run import baselines, simulate
 from firststep.simulation.workers import Workers
+from firststep.spectrum import Spectrum, spectrum
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.run import Sweep, run_sweep
 from firststep.theory.closed_forms import (
@@ -36,6 +43,10 @@ from firststep.theory.closed_forms import (
 from firststep.theory.optimum import Optimum, optimal
 from firststep.theory.predict import predict
 from firststep.theory.prediction import Prediction
+from firststep.theory.spectra import SpectralLaw, spectral_law
+
+if TYPE_CHECKING:
+    from firststep.estimators import OneStepFeatures, OneStepRegressor
 
 __version__ = "0.4.0"
 
@@ -44,19 +55,27 @@ __all__ = [
     "BackendUnavailable",
     "Baselines",
     "Comparison",
+    "DataInputs",
     "Estimate",
     "Experiment",
+    "FirstLayer",
     "FirststepError",
+    "InputDiagnosis",
+    "InputLaw",
     "Interrupted",
     "InvalidParameter",
     "NotConverged",
     "NotEnoughMemory",
+    "OneStepFeatures",
+    "OneStepRegressor",
     "Optimum",
     "Prediction",
     "Problem",
     "ReadoutLaw",
     "Simulation",
     "SmallStep",
+    "SpectralLaw",
+    "Spectrum",
     "StoreDamaged",
     "StoreError",
     "Sweep",
@@ -68,15 +87,35 @@ __all__ = [
     "activation",
     "baselines",
     "compare",
+    "diagnose_inputs",
+    "first_layer",
+    "input_law",
     "optimal",
     "predict",
     "readout_law",
     "run_sweep",
     "simulate",
+    "simulate_features",
     "small_step",
     "small_step_limit_alpha",
     "small_step_limit_beta",
+    "spectral_law",
+    "spectrum",
     "tau_star",
     "theorem_seven_bound",
+    "training_path",
     "weight_spectrum",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The scikit-learn estimators, loaded when they are asked for."""
+    if name in ("OneStepFeatures", "OneStepRegressor"):
+        import firststep.estimators
+
+        return getattr(firststep.estimators, name)
+    raise AttributeError(f"module 'firststep' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

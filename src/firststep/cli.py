@@ -14,6 +14,8 @@ from cyclopts import App, CycloptsError, Parameter
 
 import firststep
 from firststep.cli_explore import explore as run_explorer
+from firststep.cli_features import features as run_features
+from firststep.cli_spectrum import command as spectrum_command
 from firststep.cli_sweep import reproduce, sweep_app
 from firststep.errors import FirststepError, InvalidParameter
 from firststep.problem import Problem, read_toml, whole
@@ -94,6 +96,17 @@ def simulate(
     batches: Annotated[str, Parameter(help="fresh batch for every step, or the same one")] = "fresh",
     reuse: Annotated[bool, Parameter(help="fit the readout on the step's own data", negative=())] = False,
     parameterization: Annotated[str, Parameter(help="mean-field or ntk")] = "mean-field",
+    optimizer: Annotated[str, Parameter(help="gradient, momentum or adam")] = "gradient",
+    inputs: Annotated[
+        str,
+        Parameter(
+            help="law of the inputs (gaussian, rademacher, uniform, student-t:NU, elliptical-t:NU, power-law:A, mixture:R), or a "
+            "file of samples (.npy, .npz, .parquet, .csv), with options after commas: data.npz,key=x,standardize"
+        ),
+    ] = "gaussian",
+    teacher_terms: Annotated[
+        str | None, Parameter(help="further terms of the teacher, such as relu,tanh", allow_leading_hyphen=True)
+    ] = None,
     kernel: Annotated[str | None, Parameter(help="g of a kernel baseline, an expression in z", allow_leading_hyphen=True)] = None,
 ) -> int:
     """Run the experiment at finite size and print what was measured.
@@ -105,7 +118,7 @@ def simulate(
     with _Bar(run.json, model) as bar:
         result = firststep.simulate(
             question, model=model, steps=whole("steps", steps, 1), batches=batches, reuse=reuse, parameterization=parameterization,
-            kernel=kernel, progress=bar, **run.options(),
+            optimizer=optimizer, inputs=inputs, teacher_terms=teacher_terms, kernel=kernel, progress=bar, **run.options(),
         )  # fmt: skip
     _print(result, run.json)
     return 0
@@ -188,6 +201,40 @@ def baselines(
             progress=bar, **run.options(),
         )  # fmt: skip
     _print(result, run.json)
+    return 0
+
+
+@app.command
+def features(
+    weights: Annotated[Path, Parameter(help="the first layer, .npy: d x N, one column a neuron")],
+    direction: Annotated[Path, Parameter(help="the teacher's direction, .npy: d numbers of norm 1")],
+    problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
+    *,
+    initial: Annotated[Path | None, Parameter(help="the first layer before training, .npy")] = None,
+    bias: Annotated[Path | None, Parameter(help="N numbers added to the pre-activations, .npy")] = None,
+    covariance: Annotated[Path | None, Parameter(help="covariance of the inputs, .npy: d x d")] = None,
+    neurons: Annotated[str, Parameter(help="columns, or rows as in PyTorch")] = "columns",
+    directions: Annotated[str, Parameter(help="auto, or how many directions to condition on, 0 to 3")] = "auto",
+    teacher_terms: Annotated[
+        str, Parameter(help="further terms of the teacher, separated by commas; the direction then has a column a term")
+    ] = "",
+    replicates: Annotated[str, Parameter(help="also fit the layer on so many data sets, and compare")] = "0",
+    seed: Annotated[str, Parameter(help="seed of these data sets", allow_leading_hyphen=True)] = "0",
+    backend: Annotated[str, Parameter(help="numpy, or jax (GPU if there is one)")] = "numpy",
+    device: Annotated[str, Parameter(help="auto, cpu or gpu, for the jax backend")] = "auto",
+    json: _JSON = False,
+) -> int:
+    """Predict the ridge risk of a trained first layer from its weights, whatever trained it. beta is taken from the file.
+
+    Example: firststep features W1.npy theta.npy --initial W0.npy --student relu --teacher tanh --alpha 2 --ridge 0.01 --noise 0.1
+    """
+    files = {"weights": weights, "direction": direction, "initial": initial, "bias": bias, "covariance": covariance}
+    with _Bar(json, "features") as bar:
+        result = run_features(
+            _given(problem), files, teacher_terms=teacher_terms, directions=directions, neurons=neurons, replicates=replicates,
+            seed=seed, backend=backend, device=device, progress=bar,
+        )  # fmt: skip
+    _print(result, json)
     return 0
 
 
@@ -276,6 +323,9 @@ class _Bar:
 
 def _print(result: Any, as_json: bool) -> None:
     print(json.dumps(result.to_dict(), allow_nan=False) if as_json else str(result))
+
+
+app.command(spectrum_command(ProblemFlags, _given, _Bar, _print))
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

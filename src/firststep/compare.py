@@ -1,4 +1,4 @@
-"""``compare``: theory and simulation of one problem, side by side."""
+"""``compare`` and ``compare_features``: theory and simulation of one problem, or of one first layer, side by side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import numpy as np
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.results import Interrupted, Simulation, plain, with_error
+from firststep.simulation.given import simulate_features
 from firststep.simulation.run import simulate
+from firststep.theory.feature_prediction import FeaturePrediction
+from firststep.theory.features import predict_features
 from firststep.theory.predict import predict
 from firststep.theory.prediction import Prediction
 
@@ -48,7 +51,7 @@ class Row(NamedTuple):
 class Comparison:
     """Theory at the simulation's own size against its replicates."""
 
-    prediction: Prediction
+    prediction: Prediction | FeaturePrediction
     simulation: Simulation
     quantities: tuple[Row, ...]
 
@@ -97,7 +100,7 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        return f"theory ({self.prediction.bulk} bulk) against {self.simulation.title}"
+        return f"theory ({self.prediction.kind}) against {self.simulation.title}"
 
     def __str__(self) -> str:
         table = [("", "theory", "simulation", "difference", "z"), *self.rows()]
@@ -140,6 +143,42 @@ def compare(
     return _rows(prediction, found)
 
 
+def compare_features(
+    weights: Any,
+    problem: Problem,
+    teacher: Any,
+    *,
+    replicates: Any = 10,
+    seed: Any = 0,
+    teacher_terms: Any = (),
+    initial: Any = None,
+    directions: Any = "auto",
+    bias: Any = None,
+    covariance: Any = None,
+    neurons: str = "columns",
+    **options: Any,
+) -> Comparison:
+    """Fit a given first layer on ``replicates`` fresh data sets, and put what its weights predict next to it.
+
+    The arguments are those of ``predict_features`` and, among ``options``, of ``simulate_features``.
+    """
+    prediction = predict_features(
+        weights, problem, teacher, teacher_terms=teacher_terms, initial=initial, directions=directions, bias=bias,
+        covariance=covariance, neurons=neurons,
+    )  # fmt: skip
+    columns = np.asarray(weights, dtype=float)
+    try:
+        found = simulate_features(
+            columns.T if neurons == "rows" else columns, problem, teacher, replicates=replicates, seed=seed,
+            teacher_terms=teacher_terms, bias=bias, covariance=covariance, **options,
+        )  # fmt: skip
+    except Interrupted as stop:
+        if isinstance(stop.result, Simulation):
+            stop.result = _rows(prediction, stop.result)  # type: ignore[assignment]
+        raise
+    return _rows(prediction, found)
+
+
 def at_size(problem: Problem, dimension: Any, model: str) -> Problem:
     """The problem with the ratios of the whole numbers a simulation uses: what its theory is."""
     sizes = problem.sizes(dimension)
@@ -149,7 +188,7 @@ def at_size(problem: Problem, dimension: Any, model: str) -> Problem:
     return problem.replace(**changes)
 
 
-def _rows(prediction: Prediction, found: Simulation) -> Comparison:
+def _rows(prediction: Prediction | FeaturePrediction, found: Simulation) -> Comparison:
     rows = []
     for name in ("risk", "training_error"):
         estimate = getattr(found, name)
@@ -157,7 +196,7 @@ def _rows(prediction: Prediction, found: Simulation) -> Comparison:
         rows += [
             Row(name, ridge, float(a), float(b), float(c)) for ridge, a, b, c in zip(found.problem.ridges, *columns, strict=True)
         ]
-    if prediction.problem.takes_step:
+    if isinstance(prediction, Prediction) and prediction.problem.takes_step:
         for name in ("alignment", "spike_strength", "gradient_norm"):
             estimate = getattr(found, name)
             if np.all(np.isfinite(estimate.values)):

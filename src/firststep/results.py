@@ -30,6 +30,8 @@ SHOWN = {
     "singular_values_update": "leading singular values of W1 - W0",
     "teacher_overlap_weights": "squared overlap, top vector of W1 and teacher",
     "teacher_overlap_update": "squared overlap, top vector of W1 - W0 and teacher",
+    "teacher_overlaps": "alignment of the step with each direction of the teacher",
+    "teacher_overlaps_update": "squared overlap, top vector of W1 - W0 and each direction",
     "rank_one_error": "|G0 - A| / |G0|",
 }
 
@@ -118,6 +120,7 @@ class Simulation:
     seed: int
     measurements: Mapping[str, Array]
     kappa: Array  # centres of the bins of learned_function and target_function
+    kernel_lower_bound: float  # m2* - c0*^2 - c1*^2 of the teacher, all terms together; nan unless the inputs are Gaussian
     seconds: float
     versions: Mapping[str, str]
     interrupted: bool = False
@@ -141,10 +144,6 @@ class Simulation:
     def replicates(self) -> int:
         return len(self.replicate_numbers)
 
-    @property
-    def kernel_lower_bound(self) -> float:
-        return self.problem.kernel_lower_bound
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values fit for JSON."""
         estimates = {name: Estimate(values).to_dict() for name, values in self.measurements.items()}
@@ -160,7 +159,7 @@ class Simulation:
             "seed": self.seed,
             **estimates,
             "kappa": plain(self.kappa),
-            "kernel_lower_bound": self.kernel_lower_bound,
+            "kernel_lower_bound": plain(self.kernel_lower_bound),
             "seconds": self.seconds,
             "versions": dict(self.versions),
             "interrupted": self.interrupted,
@@ -170,6 +169,8 @@ class Simulation:
         """The lines of the table: what, and its value with standard error."""
         ridges = self.problem.ridges
         for name, words in SHOWN.items():
+            if name not in self.measurements:
+                continue
             estimate = Estimate(self.measurements[name])
             if np.all(np.isnan(estimate.values)):
                 continue
@@ -183,14 +184,20 @@ class Simulation:
                     yield f"{words} at ridge {ridge:.4g}", with_error(mean, error)
             else:
                 yield words, str(estimate)
-        yield "kernel lower bound", f"{self.kernel_lower_bound:.6g}"
+        if math.isfinite(self.kernel_lower_bound):
+            yield "kernel lower bound", f"{self.kernel_lower_bound:.6g}"
 
     @property
     def title(self) -> str:
         sizes = self.sizes
         parts = f"d = {sizes.dimension}, N = {sizes.width}, n0 = {sizes.step_samples}, n = {sizes.samples}"
         count = f"{self.replicates} replicate{'s' if self.replicates != 1 else ''}"
-        return f"{self.model}: {self.problem.student} learns {self.problem.teacher}, {parts}, {count}, seed {self.seed}"
+        terms = self.options.get("teacher_terms", ())
+        several = f" ({1 + len(terms)} directions)" if terms else ""
+        teacher = " + ".join([str(self.problem.teacher), *terms]) + several
+        law = self.options.get("inputs", "gaussian")
+        inputs = "" if law == "gaussian" else f"{law} inputs, "
+        return f"{self.model}: {self.problem.student} learns {teacher}, {inputs}{parts}, {count}, seed {self.seed}"
 
     def __str__(self) -> str:
         lines = list(self.rows())
@@ -253,7 +260,8 @@ class Baselines:
             )
             for ridge, r, r_error, t, t_error in columns:
                 yield each.model, f"{ridge:.4g}", with_error(r, r_error), with_error(t, t_error)
-        yield "kernel lower bound", "", f"{self.kernel_lower_bound:.6g}", ""
+        if math.isfinite(self.kernel_lower_bound):
+            yield "kernel lower bound", "", f"{self.kernel_lower_bound:.6g}", ""
 
     @property
     def title(self) -> str:

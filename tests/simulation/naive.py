@@ -5,16 +5,92 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy import stats
 
+from firststep.activations import activation
 from firststep.problem import Problem
 from firststep.simulation.randomness import HostDraws
 
 
-def data(problem: Problem, draws: HostDraws, d: int, count: int, purpose: str, theta: np.ndarray, index: int = 0):  # type: ignore[no-untyped-def]
-    x = draws.rows(f"{purpose} inputs", 0, count, d, index)
-    clean = problem.teacher(x @ theta)
+def rows(draws: HostDraws, d: int, count: int, purpose: str, index: int, law: str, table=None, first: int = 0):  # type: ignore[no-untyped-def]
+    """The law of the inputs by its definition; quantile functions by scipy.stats. ``table``: data, read from row ``first`` on."""
+    if table is not None:
+        order = np.argsort(draws.uniform("data rows", len(table)), kind="stable")
+        return table[order[first : first + count]]
+    g = draws.rows(f"{purpose} inputs", 0, count, d, index)
+    kind, _, number = law.partition(":")
+    if kind == "gaussian":
+        return g
+    if kind == "rademacher":
+        return np.where(g < 0, -1.0, 1.0)
+    if kind == "uniform":
+        return math.sqrt(12) * (stats.norm.cdf(g) - 0.5)
+    p = float(number)
+    if kind == "student-t":
+        return np.sign(g) * stats.t.isf(stats.norm.sf(np.abs(g)), p) * math.sqrt((p - 2) / p)
+    if kind == "power-law":
+        variances = np.arange(1, d + 1) ** -p
+        return g * np.sqrt(variances * d / variances.sum())
+    extra = draws.rows(f"{purpose} scales", 0, count, 1, index)
+    if kind == "elliptical-t":
+        return g * np.sqrt((p - 2) / stats.chi2.ppf(stats.norm.sf(extra), p))
+    assert kind == "mixture"
+    axis = draws.vector("mixture direction", d)
+    axis = axis / np.linalg.norm(axis)
+    rest = g - np.outer(g @ axis, axis)
+    return rest + np.outer((np.where(extra[:, 0] < 0, -p, p) + g @ axis) / math.sqrt(1 + p * p), axis)
+
+
+def clean(problem: Problem, x: np.ndarray, theta: np.ndarray, terms: tuple[str, ...]):  # type: ignore[no-untyped-def]
+    columns = theta.reshape(len(theta), -1)
+    functions = [problem.teacher, *(activation(term) for term in terms)]
+    return sum(function(x @ columns[:, j]) for j, function in enumerate(functions))
+
+
+def data(  # type: ignore[no-untyped-def]
+    problem: Problem,
+    draws: HostDraws,
+    d: int,
+    count: int,
+    purpose: str,
+    theta: np.ndarray,
+    index: int = 0,
+    law: str = "gaussian",
+    terms: tuple[str, ...] = (),
+    table=None,
+    first: int = 0,
+):
+    x = rows(draws, d, count, purpose, index, law, table, first)
     noise = draws.vector(f"{purpose} noise", count, index) if purpose != "test" else np.zeros(count)
-    return x, clean + problem.noise * noise
+    return x, clean(problem, x, theta, terms) + problem.noise * noise
+
+
+def directions(draws: HostDraws, d: int, terms: int):  # type: ignore[no-untyped-def]
+    """theta, and the orthonormal directions of further terms by a QR decomposition with positive diagonal."""
+    vectors = [draws.vector("teacher", d), *(draws.vector("teacher terms", d, j) for j in range(terms))]
+    q, r = np.linalg.qr(np.stack(vectors, axis=1))
+    q = q * np.sign(np.diag(r))
+    return q if terms else q[:, 0]
+
+
+class Descent:
+    """The optimisers from their textbooks, for a gradient g of the loss (downhill is -g)."""
+
+    def __init__(self, name: str, rate: float, sizes) -> None:  # type: ignore[no-untyped-def]
+        self.name, self.rate, self.t, self.m, self.v = name, rate, 0, 0.0, 0.0
+        if name == "adam":
+            self.rate = rate / math.sqrt(sizes.width) / math.sqrt(sizes.dimension)
+
+    def move(self, w, g):  # type: ignore[no-untyped-def]
+        self.t += 1
+        if self.name == "gradient":
+            return w - self.rate * g
+        if self.name == "momentum":
+            self.m = 0.9 * self.m + g
+            return w - self.rate * self.m
+        self.m = 0.9 * self.m + (1 - 0.9) * g
+        self.v = 0.999 * self.v + (1 - 0.999) * g**2
+        return w - self.rate * (self.m / (1 - 0.9**self.t)) / (np.sqrt(self.v / (1 - 0.999**self.t)) + 1e-8)
 
 
 def network(  # type: ignore[no-untyped-def]
@@ -27,12 +103,15 @@ def network(  # type: ignore[no-untyped-def]
     steps: int = 1,
     batches: str = "fresh",
     reuse: bool = False,
+    optimizer: str = "gradient",
+    inputs: str = "gaussian",
+    teacher_terms: tuple[str, ...] = (),
+    table=None,
 ):
     """Risk and training error for every ridge, and the weights before and after training."""
     draws, sizes = HostDraws(seed, number), problem.sizes(d)
     n, n0, width = sizes.samples, sizes.step_samples, sizes.width
-    theta = draws.vector("teacher", d)
-    theta /= np.linalg.norm(theta)
+    theta = directions(draws, d, len(teacher_terms))
     w0 = draws.rows("weights", 0, d, width) / math.sqrt(d)
     if problem.init == "sphere":
         w0 /= np.linalg.norm(w0, axis=0)
@@ -44,19 +123,22 @@ def network(  # type: ignore[no-untyped-def]
             [problem.readout.values[int(np.searchsorted(edges[:-1], u, side="right"))] for u in draws.uniform("readout", width)]
         )
     a = at / math.sqrt(width)
-    eta = problem.step * width**problem.step_exponent
     front = 1 / math.sqrt(width) if parameterization == "mean-field" else 1.0
+    descent = Descent(optimizer, problem.step * width**problem.step_exponent, sizes)
     w = w0.copy()
+    common = dict(law=inputs, terms=teacher_terms, table=table)
     if problem.takes_step:
         for t in range(steps):
-            x0, y0 = data(problem, draws, d, n0, "step", theta, t if batches == "fresh" else 0)
+            batch = t if batches == "fresh" else 0
+            start = 0 if reuse else n + test_samples + batch * n0
+            x0, y0 = data(problem, draws, d, n0, "step", theta, batch, **common, first=start)
             z = x0 @ w
             outer = np.outer(front * (y0 - front * problem.student(z) @ a), a)
             g0 = x0.T @ (outer * problem.student.derivative(z)) / n0
-            w = w + eta * (math.sqrt(width) if parameterization == "mean-field" else 1.0) * g0
-    x, y = data(problem, draws, d, n, "step" if reuse else "ridge", theta)
+            w = descent.move(w, -(math.sqrt(width) if parameterization == "mean-field" else 1.0) * g0)
+    x, y = data(problem, draws, d, n, "step" if reuse else "ridge", theta, **common)
     phi = problem.student(x @ w) / math.sqrt(width)
-    x_test, y_test = data(problem, draws, d, test_samples, "test", theta)
+    x_test, y_test = data(problem, draws, d, test_samples, "test", theta, **common, first=n)
     phi_test = problem.student(x_test @ w) / math.sqrt(width)
     risks, training = [], []
     for ridge in problem.ridges:

@@ -12,12 +12,14 @@ import jax.scipy.special as jsp
 import numpy as np
 import pytest
 
-from firststep import InvalidParameter, NotConverged, NotEnoughMemory, Problem, Workers, simulate
+from firststep import InvalidParameter, NotConverged, NotEnoughMemory, Problem, Workers, input_law, simulate
 from firststep.simulation.backends import JaxBackend, NumpyBackend, make_backend
+from firststep.simulation.baselines import baseline_kernel
 from firststep.simulation.design import NETWORK_MODELS, Training, make_design
 from firststep.simulation.network import NetworkKernel
 from firststep.simulation.randomness import HostDraws
-from firststep.simulation.weights import SpikedLaw, draw_readout, draw_teacher, draw_weights, gradient
+from firststep.simulation.teachers import draw_teacher, teacher_terms
+from firststep.simulation.weights import SpikedLaw, draw_readout, draw_weights, gradient
 
 sys.path.insert(0, str(Path(__file__).parent))
 import naive
@@ -212,6 +214,32 @@ def test_numpy_and_jax_compute_the_same_thing(model: str, alpha: float, generic:
             results.append(NetworkKernel(design, backend).replicate(problem, 1, 0))
     for name, expected in results[0].items():
         assert np.allclose(expected, results[1][name], rtol=1e-8, atol=1e-10, equal_nan=True), name
+
+
+BEYOND = {
+    "uniform": dict(inputs="uniform"),
+    "student": dict(inputs="student-t:6", model="ntk"),
+    "elliptical": dict(inputs="elliptical-t:6", model="conditional"),
+    "mixture": dict(inputs="mixture:2", model="linear"),
+    "power law": dict(inputs="power-law:1", teacher_terms="relu,tanh"),
+    "data": dict(inputs=np.random.default_rng(0).standard_normal((900, D)), training=Training(steps=2)),
+    "momentum": dict(training=Training(steps=3, optimizer="momentum", batches="same")),
+    "adam": dict(training=Training(steps=3, optimizer="adam"), teacher_terms="relu"),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_numpy_and_jax_compute_the_same_thing_beyond_the_ideal_step(name: str, generic: Problem) -> None:
+    asked = {"model": "network", "inputs": "gaussian", "teacher_terms": (), "training": Training(), **BEYOND[name]}
+    law, terms = input_law(asked["inputs"]), teacher_terms(asked["teacher_terms"])
+    design = make_design(generic, asked["model"], asked["training"], generic.sizes(D), 400, 128, None, law, terms)
+    kernel = NetworkKernel if design.model in NETWORK_MODELS else baseline_kernel
+    results = []
+    for backend in (NumpyBackend(), EagerJax()):
+        with backend.scope():
+            results.append(kernel(design, backend).replicate(generic, 1, 0))
+    for quantity, expected in results[0].items():
+        assert np.allclose(expected, results[1][quantity], rtol=1e-7, atol=1e-9, equal_nan=True), quantity
 
 
 class PlainJax(JaxBackend):

@@ -15,8 +15,8 @@ from firststep.numerics.quadrature import shifted_moments
 Array = NDArray[np.float64]
 TOLERANCE = 1e-7  # of the largest moment
 MOST_NODES = 8000
-MOST_TERMS = 1024
-_DIRECT = 160  # nodes up to which every one is integrated; more of them are interpolated
+MOST_TERMS = 2048
+_DIRECT = 4e8  # function values up to which every node of one coordinate is integrated; more of them are interpolated
 
 
 class TooSteep(ValueError):
@@ -36,7 +36,7 @@ def neuron_moments(
     if bent is not None:
         return _bent_moments(bent, bias + strength * place, scale)
     nodes = _resolution(function, kinks, bias, strength, scale, float(np.abs(place).max()))
-    if place.shape[1] == 1 and place.shape[0] <= _DIRECT:
+    if place.shape[1] == 1 and len(place) * len(bias) * nodes <= _DIRECT:
         return _integrals(function, kinks, bias + strength * place, scale, nodes)
     return _from_table(function, kinks, bias, strength, place, scale, nodes)
 

@@ -16,10 +16,12 @@ import numpy as np
 
 from firststep.problem import Problem
 from firststep.simulation.backends import Backend
+from firststep.simulation.data import InputArrays, input_rows, open_draws
 from firststep.simulation.design import Design
-from firststep.simulation.network import NO_STEP, Measured, finish_test, test_sums
+from firststep.simulation.network import Measured, finish_test, nothing_measured, test_sums
 from firststep.simulation.ridge import is_nearly_singular, solve_gram
-from firststep.simulation.weights import draw_teacher, draw_weights, labels
+from firststep.simulation.teachers import draw_directions, first_direction, labels
+from firststep.simulation.weights import draw_weights
 
 
 class KernelRidge:
@@ -27,6 +29,7 @@ class KernelRidge:
 
     def __init__(self, design: Design, backend: Backend) -> None:
         self.design, self.backend = design, backend
+        self._arrays = InputArrays(design, backend)
         self._train = backend.compile(self._train_stage)
         self._test = backend.compile(self._test_stage)
 
@@ -46,30 +49,30 @@ class KernelRidge:
         return design.kernel.evaluate(products / d, xp, self.backend.special)
 
     def _train_stage(self, key: Any, noise: Any) -> tuple[Any, ...]:
-        backend, design, draws = self.backend, self.design, self.backend.draws(key)
+        backend, design, draws = self.backend, self.design, open_draws(self.backend, key)
         n = design.sizes.samples
-        teacher = draw_teacher(backend, draws, design.sizes.dimension)
-        inputs = draws.rows("ridge inputs", 0, n, design.sizes.dimension)
-        targets = labels(backend, design.teacher, noise, inputs @ teacher, draws.vector("ridge noise", n))
+        teacher = draw_directions(backend, draws, design)
+        inputs = input_rows(backend, draws, design, "ridge", 0, n)
+        targets = labels(backend, design, inputs, teacher, noise, draws.vector("ridge noise", n))
         slopes = None
         if design.model == "ntk":
             slopes = self._slopes(inputs, draw_weights(backend, draws, design))
         return teacher, inputs, slopes, targets, self._gram(inputs, slopes, inputs, slopes)
 
     def _test_stage(self, key: Any, teacher: Any, inputs: Any, slopes: Any, coefficients: Any) -> Any:
-        backend, design, draws = self.backend, self.design, self.backend.draws(key)
+        backend, design, draws = self.backend, self.design, open_draws(self.backend, key)
         weights = draw_weights(backend, draws, design) if design.model == "ntk" else None
 
         def predictions(block: Any, start: Any, count: int) -> Any:
             block_slopes = self._slopes(block, weights) if weights is not None else None
             return self._gram(block, block_slopes, inputs, slopes) @ coefficients
 
-        return test_sums(backend, draws, design, teacher, teacher, predictions, coefficients.shape[1])
+        return test_sums(backend, draws, design, teacher, first_direction(teacher), predictions, coefficients.shape[1])
 
     def replicate(self, problem: Problem, seed: int, number: int) -> Measured:
         """All measurements of one replicate. To be called inside ``backend.scope()``."""
         backend, sizes = self.backend, self.design.sizes
-        key = backend.key(seed, number)
+        key = self._arrays.key(seed, number)
         teacher, inputs, slopes, targets, gram = self._train(key, backend.to_device(problem.noise))
         scale = sizes.samples / sizes.width if self.design.model == "ntk" else 1.0
         shifts = tuple(scale * ridge for ridge in problem.ridges)
@@ -82,7 +85,7 @@ class KernelRidge:
         training_error = np.mean(backend.to_host(residual).astype(float) ** 2, axis=0)
         sums = self._test(key, teacher, inputs, slopes, coefficients)
         found = finish_test(sums, self.design.test_samples, backend)
-        return {**NO_STEP, **found, "training_error": training_error}
+        return {**nothing_measured(self.design), **found, "training_error": training_error}
 
 
 class LinearRidge:
@@ -90,20 +93,21 @@ class LinearRidge:
 
     def __init__(self, design: Design, backend: Backend) -> None:
         self.design, self.backend = design, backend
+        self._arrays = InputArrays(design, backend)
         self._moments = backend.compile(self._moments_stage)
         self._collect = backend.compile(self._collect_stage)
         self._test = backend.compile(self._test_stage)
 
     def _moments_stage(self, key: Any, noise: Any) -> tuple[Any, ...]:
         """theta and the sums X^T X, X^T y, sum x, sum y, |y|^2."""
-        backend, design, draws = self.backend, self.design, self.backend.draws(key)
+        backend, design, draws = self.backend, self.design, open_draws(self.backend, key)
         d, n = design.sizes.dimension, design.sizes.samples
-        teacher = draw_teacher(backend, draws, d)
+        teacher = draw_directions(backend, draws, design)
         errors = draws.vector("ridge noise", n)
 
         def add_block(carry: tuple[Any, ...], start: Any, count: int) -> tuple[Any, ...]:
-            inputs = draws.rows("ridge inputs", start, count, d)
-            targets = labels(backend, design.teacher, noise, inputs @ teacher, backend.slice(errors, start, count))
+            inputs = input_rows(backend, draws, design, "ridge", start, count)
+            targets = labels(backend, design, inputs, teacher, noise, backend.slice(errors, start, count))
             gram, right, total, sum_y, square = carry
             return (
                 backend.add_gram(gram, inputs),
@@ -117,24 +121,24 @@ class LinearRidge:
         return teacher, *backend.fold(add_block, zero, n, design.block)
 
     def _collect_stage(self, key: Any, noise: Any) -> tuple[Any, Any, Any]:
-        backend, design, draws = self.backend, self.design, self.backend.draws(key)
+        backend, design, draws = self.backend, self.design, open_draws(self.backend, key)
         n = design.sizes.samples
-        teacher = draw_teacher(backend, draws, design.sizes.dimension)
-        inputs = draws.rows("ridge inputs", 0, n, design.sizes.dimension)
-        return teacher, inputs, labels(backend, design.teacher, noise, inputs @ teacher, draws.vector("ridge noise", n))
+        teacher = draw_directions(backend, draws, design)
+        inputs = input_rows(backend, draws, design, "ridge", 0, n)
+        return teacher, inputs, labels(backend, design, inputs, teacher, noise, draws.vector("ridge noise", n))
 
     def _test_stage(self, key: Any, teacher: Any, center: Any, intercept: Any, solution: Any) -> Any:
-        backend, draws = self.backend, self.backend.draws(key)
+        backend, draws = self.backend, open_draws(self.backend, key)
 
         def predictions(inputs: Any, start: Any, count: int) -> Any:
             return intercept + (inputs - center) @ solution
 
-        return test_sums(backend, draws, self.design, teacher, teacher, predictions, solution.shape[1])
+        return test_sums(backend, draws, self.design, teacher, first_direction(teacher), predictions, solution.shape[1])
 
     def replicate(self, problem: Problem, seed: int, number: int) -> Measured:
         """All measurements of one replicate. To be called inside ``backend.scope()``."""
         backend, xp, n = self.backend, self.backend.xp, self.design.sizes.samples
-        key, noise = backend.key(seed, number), backend.to_device(problem.noise)
+        key, noise = self._arrays.key(seed, number), backend.to_device(problem.noise)
         shifts = tuple(n * ridge for ridge in problem.ridges)
         if n >= self.design.sizes.dimension:
             teacher, gram, right, total, sum_y, square = self._moments(key, noise)
@@ -153,10 +157,16 @@ class LinearRidge:
             solution = inputs.T @ dual
             training = np.mean(backend.to_host(targets[:, None] - intercept - inputs @ solution) ** 2, axis=0)
         sums = self._test(key, teacher, center, intercept, solution)
-        return {**NO_STEP, **finish_test(sums, self.design.test_samples, backend), "training_error": training}
+        return {**nothing_measured(self.design), **finish_test(sums, self.design.test_samples, backend), "training_error": training}
 
 
-@lru_cache(maxsize=32)
-def baseline_kernel(design: Design, backend: Backend) -> KernelRidge | LinearRidge:
-    """The regression of a baseline design; compiled stages are kept for the next call with the same shapes."""
+def _regression(design: Design, backend: Backend) -> KernelRidge | LinearRidge:
     return LinearRidge(design, backend) if design.model == "linear" else KernelRidge(design, backend)
+
+
+_cached = lru_cache(maxsize=32)(_regression)
+
+
+def baseline_kernel(design: Design, backend: Backend) -> KernelRidge | LinearRidge:
+    """The regression of a baseline design; kept as those of ``network_kernel`` are."""
+    return (_regression if backend.name == "numpy" and design.inputs.held else _cached)(design, backend)

@@ -14,7 +14,7 @@ from firststep.activations import Activation
 from firststep.errors import NotConverged
 from firststep.numerics.quadrature import shifted_moments
 from firststep.simulation.backends import Backend, Draws
-from firststep.simulation.design import Design
+from firststep.simulation.design import FEATURES, Design
 
 Array = NDArray[np.float64]
 KAPPA_REACH = 7.0  # P(|kappa| > 7) = 3e-12
@@ -26,6 +26,7 @@ def feature_map(
     """The map (inputs, start, count) -> features, count x N, for a block of the data set called ``data`` (ridge or test).
 
     network, spiked, random-features:  s(W1^T x)
+    features (given weights):           s(W^T x + b)
     gaussian ([Ba] section 4.1):        c0 + c1 W1^T x + sqrt(m2 - c0^2 - c1^2) xi,  xi ~ N(0, I_N)
     conditional:                        mu0_i(kappa) + mu1_i(kappa) <w_i, x_perp> + sqrt(mu2_i(kappa)) xi_i,  kappa = <x, vh>
     """
@@ -52,6 +53,8 @@ def feature_map(
 
         return conditional
 
+    if design.model == FEATURES and table is not None:
+        return lambda inputs, start, count: design.student.evaluate(inputs @ weights + table, xp, backend.special)
     return lambda inputs, start, count: design.student.evaluate(inputs @ weights, xp, backend.special)
 
 

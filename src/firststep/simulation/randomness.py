@@ -29,6 +29,12 @@ PURPOSES = {
             "ridge feature noise",
             "test feature noise",
             "singular vectors",
+            "teacher terms",
+            "step scales",
+            "ridge scales",
+            "test scales",
+            "mixture direction",
+            "data rows",
         )
     )
 }

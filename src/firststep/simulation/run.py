@@ -2,70 +2,23 @@
 
 from __future__ import annotations
 
-import os
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from firststep.activations import Activation, JaxActivation, activation
-from firststep.errors import InvalidParameter, NotEnoughMemory, WorkerFailed
-from firststep.problem import MAX_SIZE, Problem, choice, whole
-from firststep.results import Baselines, Interrupted, Simulation, versions
-from firststep.simulation.backends import BACKENDS, Backend, block_rows, make_backend
-from firststep.simulation.baselines import baseline_kernel
-from firststep.simulation.design import (
-    BASELINES,
-    DEFAULT_KERNELS,
-    MODELS,
-    NETWORK_MODELS,
-    Design,
-    Training,
-    make_design,
-)
-from firststep.simulation.network import Measured, network_kernel
-from firststep.simulation.observables import KAPPA_CENTERS
-from firststep.simulation.randomness import CHUNK
+from firststep.activations import Activation, activation
+from firststep.errors import InvalidParameter
+from firststep.inputs import InputLaw, input_law
+from firststep.problem import Problem, Sizes, choice
+from firststep.results import Baselines, Interrupted, Simulation
+from firststep.simulation.backends import Backend, block_rows
+from firststep.simulation.design import BASELINES, DEFAULT_KERNELS, MODELS, TRAINED, Design, Training, make_design
+from firststep.simulation.execute import PER_RIDGE, Job, Plan, Progress, available_cores, cached_backend, execute, work
+from firststep.simulation.teachers import teacher_terms as terms_of
 from firststep.simulation.workers import Workers
 
-Progress = Callable[[int, int], None]
-PER_RIDGE = ("risk", "risk_test_error", "training_error", "learned_function")
-_SECONDS_WORTH_A_POOL = 3.0
-_FLOPS_PER_SECOND = 2e10  # a rough guess, used only to decide whether starting workers pays
-
-
-@dataclass(frozen=True)
-class Job:
-    """One replicate as a function of its number; what a worker process receives."""
-
-    problem: Problem
-    design: Design
-    seed: int
-    backend: tuple[str, str, str, int]
-
-    def make_backend(self) -> Backend:
-        return _cached_backend(*self.backend)
-
-    def __call__(self, number: int) -> Measured:
-        backend = self.make_backend()
-        kernel = network_kernel if self.design.model in NETWORK_MODELS else baseline_kernel
-        started = time.perf_counter()
-        with np.errstate(all="ignore"):  # what is not finite is found and refused, not warned about
-            measured = kernel(self.design, backend).replicate(self.problem, self.seed, number)
-        return {**measured, "replicate_seconds": time.perf_counter() - started}
-
-
-_backends: dict[tuple[str, str, str, int], Backend] = {}
-
-
-def _cached_backend(name: str, device: str, dtype: str, threads: int) -> Backend:
-    """One object per kind of backend, so that compiled kernels are found again."""
-    key = (name, device, dtype, threads)
-    if key not in _backends:
-        _backends[key] = make_backend(*key)
-    return _backends[key]
+__all__ = ["PER_RIDGE", "available_cores", "baselines", "fitting_replicates", "replicate_cost", "simulate", "sizes_for"]
 
 
 def simulate(
@@ -79,6 +32,9 @@ def simulate(
     batches: str = "fresh",
     reuse: bool = False,
     parameterization: str = "mean-field",
+    optimizer: str = "gradient",
+    inputs: Any = "gaussian",
+    teacher_terms: Any = (),
     kernel: Any = None,
     test_samples: int | None = None,
     backend: str = "numpy",
@@ -102,7 +58,11 @@ def simulate(
         seed: a whole number >= 0.
         model: ``network`` (the real thing), ``spiked``, ``conditional``, ``gaussian``, ``random-features``, or a baseline: ``ntk``,
             ``inner-product-kernel``, ``distance-kernel``, ``linear``.
-        steps, batches, reuse, parameterization: how the first layer is trained, see ``Training``.
+        steps, batches, reuse, parameterization, optimizer: how the first layer is trained, see docs/simulation.md.
+        inputs: law of the inputs: ``gaussian``, ``rademacher``, ``uniform``, ``student-t:NU``, ``elliptical-t:NU``,
+            ``power-law:A``, ``mixture:R``, an array of samples x columns, a file, or ``DataInputs.load(path, ...)``.
+        teacher_terms: further terms of the teacher, activations: y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps with
+            orthonormal directions.
         kernel: g of a kernel baseline, an expression in z (default exp(z), or exp(-z/2) of the squared distance).
         test_samples: size of the test set of each replicate; default max(2000, 4 d).
         backend, device, dtype: ``numpy`` or ``jax``; ``auto``, ``cpu`` or ``gpu``; ``float64`` or ``float32``.
@@ -116,74 +76,30 @@ def simulate(
     started = time.perf_counter()
     if not isinstance(problem, Problem):
         raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
-    sizes = problem.sizes(dimension)
-    count, seed = whole("replicates", replicates, 1, MAX_SIZE), whole("seed", seed, 0)
-    first, threads = whole("first-replicate", first_replicate, 0, MAX_SIZE), whole("threads", threads, 1)
-    tests = max(2000, 4 * sizes.dimension) if test_samples is None else whole("test-samples", test_samples, 2, MAX_SIZE)
+    law, terms = input_law(inputs), terms_of(teacher_terms)
+    sizes = sizes_for(problem, dimension, law)
     choice("model", model, MODELS)
-    choice("backend", backend, BACKENDS)
-    training = Training.checked(steps, batches, reuse, parameterization)
-    engine = _cached_backend(backend, device, dtype, threads)
-    rows = block_rows(sizes.width, sizes.dimension, engine) if block is None else _block(block)
-    design = make_design(problem, model, training, sizes, tests, rows, _kernel_function(model, kernel))
-    pool = _workers(workers, design, count, engine, threads)
-    _check_memory(design, pool.count, engine)
-    job = Job(problem, design, seed, (backend, device, dtype, threads))
+    training = Training.checked(steps, batches, reuse, parameterization, optimizer)
+    plan = Plan.checked(
+        sizes, replicates=replicates, seed=seed, first_replicate=first_replicate, test_samples=test_samples, backend=backend,
+        device=device, dtype=dtype, threads=threads, block=block, workers=workers, progress=progress, started=started,
+    )  # fmt: skip
+    function = _kernel_function(model, kernel)
+    design = make_design(problem, model, training, sizes, plan.test_samples, plan.block, function, law, terms)
+    taken = {"steps": training.steps, "batches": training.batches, "reuse": training.reuse, "optimizer": training.optimizer}
     options: dict[str, Any] = {
-        **({"steps": training.steps, "batches": training.batches, "reuse": training.reuse} if design.takes_step else {}),
+        **(taken if design.takes_step else {}),
         "parameterization": training.parameterization,
-        **({"kernel": str(design.kernel)} if design.kernel else {}),
-        "test_samples": tests,
-        "backend": backend,
-        "device": engine.device,
-        "dtype": dtype,
-        "workers": pool.count,
-        "threads": threads,
-        "block": rows,
+        **({"kernel": str(function)} if function else {}),
     }
-    finished: dict[int, Measured] = {}
-
-    def result(interrupted: bool) -> Simulation:
-        measurements = _stack(problem, [finished[number] for number in sorted(finished)])
-        return Simulation(
-            problem=problem.replace(dimension=sizes.dimension),
-            model=model,
-            options=options,
-            sizes=sizes,
-            seed=seed,
-            measurements=measurements,
-            kappa=KAPPA_CENTERS,
-            seconds=time.perf_counter() - started,
-            versions=versions(*(("jax", "jaxlib") if engine.name == "jax" else ())),
-            interrupted=interrupted,
-            replicate_numbers=tuple(sorted(finished)),
-        )
-
-    try:
-        for number, measured in _run(job, range(first, first + count), pool, close=pool is not workers):
-            finished[number] = measured
-            if progress is not None:
-                progress(len(finished), count)
-    except KeyboardInterrupt:
-        message = f"interrupted: {len(finished)} of {count} replicates finished"
-        raise Interrupted(result(True) if finished else None, message) from None
-    except WorkerFailed as error:
-        error.result = result(True) if finished else None
-        raise
-    return result(False)
+    return execute(Job(problem, design, plan.seed, plan.backend), plan, options)
 
 
-def _run(job: Job, numbers: Sequence[int], workers: Workers, close: bool) -> Iterator[tuple[int, Measured]]:
-    if workers.count > 1:
-        try:
-            yield from workers.run(job, numbers)
-        finally:
-            if close:
-                workers.close()
-    else:
-        with job.make_backend().scope():
-            for number in numbers:
-                yield number, job(number)
+def sizes_for(problem: Problem, dimension: Any, law: InputLaw) -> Sizes:
+    """The whole numbers of a problem; an array of data has its own dimension."""
+    if dimension is None and problem.dimension == math.inf and law.dimension is not None:
+        dimension = law.dimension
+    return problem.sizes(dimension)
 
 
 def baselines(
@@ -234,90 +150,28 @@ def _kernel_function(model: str, kernel: Any) -> Activation | None:
     return None
 
 
-def _block(block: Any) -> int:
-    rows = whole("block", block, 1)
-    return max(CHUNK, rows // CHUNK * CHUNK)
-
-
-def _work(design: Design) -> float:
-    """Floating-point operations of one replicate, roughly."""
-    s = design.sizes
-    step = 4.0 * s.step_samples * s.dimension * s.width * design.training.steps if design.takes_step else 0.0
-    small = min(s.samples, s.width)
-    return step + 2.0 * (s.samples + design.test_samples) * s.dimension * s.width + small * small * (s.samples + s.width)
-
-
-def _workers(asked: int | Workers | None, design: Design, replicates: int, backend: Backend, threads: int) -> Workers:
-    """The processes to use; a count of 1 means this process."""
-    if isinstance(asked, Workers):
-        if backend.name == "jax" or replicates == 1:
-            return Workers(1, threads)
-        if asked.threads != threads:
-            raise InvalidParameter("threads", f"{asked.threads}, as the workers were made for", threads)
-        return asked
-    if asked is not None:
-        count = whole("workers", asked, 1)
-        if backend.name == "jax" and count > 1:
-            raise InvalidParameter("workers", "1 with the jax backend", count, "one device runs one replicate at a time")
-        return Workers(min(count, replicates), threads)
-    enough = _work(design) * replicates / _FLOPS_PER_SECOND > _SECONDS_WORTH_A_POOL
-    foreign = isinstance(design.student, JaxActivation) or isinstance(design.teacher, JaxActivation)
-    if backend.name == "jax" or not enough or foreign:  # a function of the user's script may not exist in another process
-        return Workers(1, threads)
-    needed, limit = design.memory(backend.dtype.itemsize), backend.memory_limit()
-    fitting = max(1, limit // needed) if limit else replicates
-    return Workers(min(replicates, available_cores(), fitting), threads)
-
-
 def fitting_replicates(problem: Problem, model: str, options: Mapping[str, Any]) -> int | None:
     """How many replicates fit in memory at once; None if the memory is not known."""
-    engine = _cached_backend(options.get("backend", "numpy"), options.get("device", "auto"), options.get("dtype", "float64"), 1)
+    engine = cached_backend(options.get("backend", "numpy"), options.get("device", "auto"), options.get("dtype", "float64"), 1)
     limit = engine.memory_limit()
     if limit is None:
         return None
-    design = _plain_design(problem, model, engine, options.get("test_samples"), options.get("kernel"))
+    design = _plain_design(problem, model, engine, options)
     return max(1, limit // design.memory(engine.dtype.itemsize))
 
 
 def replicate_cost(problem: Problem, model: str = "network") -> tuple[float, int]:
     """Floating-point operations and bytes of one replicate of a problem with a dimension, both roughly."""
-    engine = _cached_backend("numpy", "cpu", "float64", 1)
-    design = _plain_design(problem, model, engine)
-    return _work(design), design.memory(engine.dtype.itemsize)
+    engine = cached_backend("numpy", "cpu", "float64", 1)
+    design = _plain_design(problem, model, engine, {})
+    return work(design), design.memory(engine.dtype.itemsize)
 
 
-def _plain_design(problem: Problem, model: str, engine: Backend, test_samples: int | None = None, kernel: Any = None) -> Design:
-    """One step on fresh data at the problem's own dimension, the other options as ``simulate`` has them by default."""
+def _plain_design(problem: Problem, model: str, engine: Backend, options: Mapping[str, Any]) -> Design:
+    """The design at the problem's own dimension, for its size alone: options that do not change it are as by default."""
     sizes = problem.sizes()
-    tests, rows = test_samples or max(2000, 4 * sizes.dimension), block_rows(sizes.width, sizes.dimension, engine)
-    return make_design(problem, model, Training(), sizes, tests, rows, _kernel_function(model, kernel))
-
-
-def available_cores() -> int:
-    """Cores this process may run on."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
-
-
-def _check_memory(design: Design, workers: int, backend: Backend) -> None:
-    needed, limit = design.memory(backend.dtype.itemsize) * workers, backend.memory_limit()
-    if limit is not None and needed > limit:
-        one = f" ({workers} workers)" if workers > 1 else ""
-        hint = f"{design.model} needs {_gigabytes(needed)}{one} and {_gigabytes(limit)} is free"
-        allowed = "small enough to fit in memory with these ratios"
-        raise NotEnoughMemory("dimension", allowed, design.sizes.dimension, hint)
-
-
-def _gigabytes(count: float) -> str:
-    return f"{count / 1e9:.3g} GB" if count < 1e12 else f"{count / 1e12:.3g} TB"
-
-
-def _stack(problem: Problem, found: list[Measured]) -> dict[str, Any]:
-    """Measurements with a leading axis of replicates; a single ridge value has no axis of its own."""
-    stacked = {name: np.array([each[name] for each in found], dtype=float) for name in found[0]}
-    if not isinstance(problem.ridge, tuple):
-        for name in PER_RIDGE:
-            stacked[name] = stacked[name][:, 0]
-    return stacked
+    tests, rows = options.get("test_samples") or max(2000, 4 * sizes.dimension), block_rows(sizes.width, sizes.dimension, engine)
+    names = ("steps", "batches", "parameterization", "optimizer")
+    training = Training(**{name: options[name] for name in names if name in options and model in TRAINED})
+    law = input_law(options.get("inputs", "gaussian"))
+    return make_design(problem, model, training, sizes, tests, rows, _kernel_function(model, options.get("kernel")), law)

@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from firststep.activations import Activation
 from firststep.problem import Problem, Sizes
 from firststep.readouts import ReadoutLaw
 from firststep.simulation.backends import Backend, Draws
+from firststep.simulation.data import input_rows
 from firststep.simulation.design import Design
-
-
-def draw_teacher(backend: Backend, draws: Draws, dimension: int) -> Any:
-    """theta, uniform on the unit sphere."""
-    direction = draws.vector("teacher", dimension)
-    return direction / backend.xp.linalg.norm(direction)
+from firststep.simulation.teachers import labels
 
 
 def draw_weights(backend: Backend, draws: Draws, design: Design) -> Any:
@@ -41,11 +36,6 @@ def draw_readout(backend: Backend, draws: Draws, law: ReadoutLaw, width: int) ->
     return backend.to_device(np.array(law.values))[places]
 
 
-def labels(backend: Backend, teacher: Activation, noise: Any, projections: Any, errors: Any) -> Any:
-    """y = s*(<x, theta>) + noise * eps."""
-    return teacher.evaluate(projections, backend.xp, backend.special) + noise * errors
-
-
 def gradient(
     backend: Backend, draws: Draws, design: Design, weights: Any, readout: Any, teacher: Any, noise: Any, batch: int
 ) -> tuple[Any, Any]:
@@ -61,8 +51,8 @@ def gradient(
 
     def add_block(carry: tuple[Any, Any], start: Any, count: int) -> tuple[Any, Any]:
         total, moments = carry
-        inputs = draws.rows("step inputs", start, count, d, batch)
-        targets = labels(backend, design.teacher, noise, inputs @ teacher, backend.slice(errors, start, count))
+        inputs = input_rows(backend, draws, design, "step", start, count, batch)
+        targets = labels(backend, design, inputs, teacher, noise, backend.slice(errors, start, count))
         value, slope = design.student.evaluate_both(inputs @ weights, xp, backend.special)
         residual = targets - prefactor * (value @ amplitudes)
         slope = slope * residual[:, None]

@@ -25,16 +25,21 @@ import numpy as np
 
 from firststep.compare import BULKS, at_size
 from firststep.errors import Fault, InvalidParameter, nearest, shown
+from firststep.inputs import GAUSSIAN, input_law
 from firststep.problem import Problem, choice, dimension_value, ridge_values, underscored, whole
 from firststep.simulation.backends import BACKENDS
 from firststep.simulation.design import MODELS, Training
+from firststep.simulation.teachers import teacher_terms
 from firststep.sweep.units import Replicate, Unit, predictions
 from firststep.theory.predict import BULKS as THEORY_BULKS
 
 MOST_POINTS = 10_000_000
 _PARTS = ("name", "seed", "zip", "problem", "axes", "predict", "simulate")
 _PREDICT = ("bulk", "dimension")
-_OPTIONS = ("steps", "batches", "reuse", "parameterization", "kernel", "test_samples", "backend", "device", "dtype", "block")
+_OPTIONS = (
+    "steps", "batches", "reuse", "parameterization", "kernel", "test_samples", "backend", "device", "dtype", "block",
+    "optimizer", "inputs", "teacher_terms",
+)  # fmt: skip
 _SIMULATE = ("models", "dimension", "replicates", *_OPTIONS)
 _SPACES = ("linspace", "logspace")
 SIMULATED = "simulated"  # theory at the sizes of the simulation
@@ -377,6 +382,7 @@ class _Reader:
         ]
         count = self._try("simulate.replicates", lambda: whole("replicates", table.get("replicates", 10), 1, 10**6), 1)
         options = {name: table[name] for name in _OPTIONS if name in table}
+        self._later_options(options, dimensions)
         training = {name: options.get(name, default) for name, default in _TRAINING.items()}
         self._try("simulate", lambda: Training.checked(*training.values()))
         if "backend" in options:
@@ -389,8 +395,25 @@ class _Reader:
             "options": options,
         }  # fmt: skip
 
+    def _later_options(self, options: dict[str, Any], dimensions: list[Any]) -> None:
+        """Options that came later: written one way, and left out at their default, so that the keys of old results stay."""
+        if options.get("optimizer") == Training().optimizer:
+            del options["optimizer"]
+        if "inputs" in options:
+            law = self._try("simulate.inputs", lambda: input_law(options["inputs"]), GAUSSIAN)
+            options["inputs"] = str(law)  # that of a file has its hash
+            if law.is_gaussian:
+                del options["inputs"]
+            elif law.dimension is not None and dimensions != [law.dimension]:
+                self._fault("simulate.dimension", f"{law.dimension}, the number of columns of the inputs", dimensions)
+        if "teacher_terms" in options:
+            terms = self._try("simulate.teacher_terms", lambda: teacher_terms(options["teacher_terms"]), ())
+            options["teacher_terms"] = tuple(str(term) for term in terms)
+            if not terms:
+                del options["teacher_terms"]
 
-_TRAINING = {"steps": 1, "batches": "fresh", "reuse": False, "parameterization": "mean-field"}
+
+_TRAINING = {"steps": 1, "batches": "fresh", "reuse": False, "parameterization": "mean-field", "optimizer": "gradient"}
 
 
 def _listed(value: Any) -> list[Any]:

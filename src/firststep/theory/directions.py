@@ -31,6 +31,11 @@ class Directions:
     def count(self) -> int:
         return int(self.vectors.shape[1])
 
+    def fewer(self) -> Directions:
+        """All but the last, because the layer is too steep along so many for a grid."""
+        reason = f"{self.reason}; number {self.count} is left out, the layer is too steep along so many"
+        return Directions(self.vectors[:, :-1], self.singular_values, self.matrix, reason)
+
     def towards(self, teachers: Array) -> Directions:
         """The same, each singular vector with the sign of its overlap with the teacher's directions (d x J)."""
         if self.matrix == "given":

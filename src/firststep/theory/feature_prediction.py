@@ -42,6 +42,16 @@ class FeaturePrediction:
     seconds: float
     versions: Mapping[str, str]
 
+    @property
+    def bulk(self) -> str:
+        """The weights themselves: nothing is assumed of their bulk."""
+        return "given"
+
+    @property
+    def kind(self) -> str:
+        """Which theory, in words."""
+        return f"of the given layer, {self.directions.count} direction{'s' if self.directions.count != 1 else ''}"
+
     def _per_ridge(self, values: list[float]) -> Any:
         return np.array(values) if isinstance(self.problem.ridge, tuple) else values[0]
 

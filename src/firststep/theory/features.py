@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firststep.activations import Activation, activation
-from firststep.errors import BackendUnavailable, InvalidParameter
+from firststep.errors import BackendUnavailable, InvalidParameter, NotConverged
 from firststep.problem import Problem, Sizes, choice
 from firststep.results import versions
 from firststep.theory.directions import choose_directions
 from firststep.theory.feature_prediction import FeaturePrediction
-from firststep.theory.layer_nodes import Neurons, Target, make_grid
+from firststep.theory.layer_nodes import Neurons, Target, TooManyNodes, make_grid
 from firststep.theory.quenched import DeviceMatrices, Layer, LowRank, Matrices, Solver
 
 Array = NDArray[np.float64]
@@ -67,15 +67,20 @@ def predict_features(
     if backend == "numpy" and device == "gpu":
         raise InvalidParameter("device", "cpu or auto for the numpy backend", "gpu", 'try backend="jax"')
     chosen = choose_directions(given.weights, given.initial, given.to_white(directions)).towards(given.teachers)
-    along = chosen.vectors.T @ given.weights
-    across = given.weights - chosen.vectors @ along
-    norms = np.einsum("ij,ij->j", given.weights, given.weights)
-    scale = np.sqrt(np.maximum(np.einsum("ij,ij->j", across, across), 1e-10 * max(float(norms.max()), 1e-300)))
-    gamma = chosen.vectors.T @ given.teachers
-    rest = given.teachers - chosen.vectors @ gamma
-    units = Neurons(problem.student, given.bias, along, scale)
-    target = Target(given.terms, gamma, rest.T @ rest, problem.noise)
-    grid = make_grid(units, target)
+    while True:
+        along = chosen.vectors.T @ given.weights
+        across = given.weights - chosen.vectors @ along
+        gamma = chosen.vectors.T @ given.teachers
+        rest = given.teachers - chosen.vectors @ gamma
+        units = Neurons(problem.student, given.bias, along, _scale(given.weights, across))
+        target = Target(given.terms, gamma, rest.T @ rest, problem.noise)
+        try:
+            grid = make_grid(units, target)
+            break
+        except (TooManyNodes, NotConverged):
+            if not isinstance(directions, str) or chosen.count == 1:
+                raise
+            chosen = chosen.fewer()
     mean, slope, variance = units.moments(grid.kappa)
     labels = target.moments(grid.kappa)
     with _matrices(backend, device) as matrices:
@@ -100,6 +105,12 @@ def predict_features(
         seconds=time.perf_counter() - started,
         versions=versions(*(("jax", "jaxlib") if backend == "jax" else ())),
     )
+
+
+def _scale(weights: Array, across: Array) -> Array:
+    """The norms of the neurons across the directions; of one that lies inside them, next to nothing."""
+    largest = max(float(np.einsum("ij,ij->j", weights, weights).max()), 1e-300)
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->j", across, across), 1e-10 * largest)))
 
 
 @contextlib.contextmanager

@@ -23,6 +23,10 @@ NARROW = 1e-9  # width of a teacher that lies inside the directions
 _PROBES = 20  # neurons whose integrals are watched
 
 
+class TooManyNodes(InvalidParameter):
+    """The grid would be too large for what it has to resolve."""
+
+
 @dataclass(frozen=True)
 class Neurons:
     """The neurons in the coordinates of the directions: s(bias_i + u_i.kappa + sqrt(c_i) z)."""
@@ -123,9 +127,7 @@ def make_grid(neurons: Neurons, target: Target) -> Grid:
     error = sum(errors)
     if not error <= ACCEPTED:
         allowed = "directions along which the layer and the teacher are smoother"
-        raise InvalidParameter(
-            "directions", allowed, f"{len(spacing)} that need more than {MOST_NODES} nodes", "try fewer directions"
-        )
+        raise TooManyNodes("directions", allowed, f"{len(spacing)} that need more than {MOST_NODES} nodes", "try fewer directions")
     return Grid(*_grid(spacing), tuple(spacing), error)
 
 

@@ -96,6 +96,11 @@ class Prediction:
     seconds: float
     versions: Mapping[str, str]
 
+    @property
+    def kind(self) -> str:
+        """Which theory, in words."""
+        return f"{self.bulk} bulk"
+
     def _collect(self, name: str) -> Any:
         return _value(np.array([getattr(point, name) for point in self.points], float).reshape(self.shape))
 

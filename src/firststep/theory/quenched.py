@@ -197,12 +197,9 @@ class Layer:
         kept = max(1, round(dimension * neurons / width))
         coordinates = np.sort(generator.choice(dimension, kept, replace=False))
         part = weights[np.ix_(coordinates, some)] * np.sqrt(dimension / kept)
-        host = Matrices()
-        get = self.matrices.get
-        mean = LowRank(self.mean.nodes, get(self.mean.neurons)[:, some])
-        slope = LowRank(self.slope.nodes, get(self.slope.neurons)[:, some])
-        rest = get(self.rest)[:, some]
-        return Layer(host, self.omega, mean, slope, rest, part.T @ part, self.samples * neurons / width)
+        gram = self.matrices.put(part.T @ part)
+        mean, slope = (LowRank(each.nodes, each.neurons[:, some]) for each in (self.mean, self.slope))
+        return Layer(self.matrices, self.omega, mean, slope, self.rest[:, some], gram, self.samples * neurons / width)
 
 
 def _forms(vectors: Array, matrix: Array) -> Array:

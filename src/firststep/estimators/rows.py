@@ -1,0 +1,185 @@
+"""Rows of data: where they come from, which part each belongs to, their units, and how they reach the device in blocks.
+
+Data are read in chunks of 1024 rows, as often as a pass over them is needed; nothing of the size of the data is kept, except on a
+GPU where they fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firststep.errors import InvalidParameter
+from firststep.simulation.backends import Backend, block_rows
+
+Array = NDArray[Any]
+Piece = tuple[Array, Array]
+Reader = Callable[[], Iterator[Piece]]
+CHUNK = 1024
+FIRST, SECOND, BOTH = "first", "second", "both"
+
+
+def array_reader(inputs: Array, targets: Array) -> Reader:
+    """Chunks of arrays in memory or mapped from a file."""
+
+    def read() -> Iterator[Piece]:
+        for start in range(0, len(targets), CHUNK):
+            yield inputs[start : start + CHUNK], targets[start : start + CHUNK]
+
+    return read
+
+
+def regroup(pieces: Iterable[Piece], size: int) -> Iterator[Piece]:
+    """The same rows in pieces of ``size``; only the last may be shorter. Always row by row in memory: sums round by order."""
+    waiting: list[Piece] = []
+    count = 0
+    for inputs, targets in pieces:
+        while len(targets):
+            taken = min(size - count, len(targets))
+            waiting.append((inputs[:taken], targets[:taken]))
+            inputs, targets, count = inputs[taken:], targets[taken:], count + taken
+            if count == size:
+                yield _joined(waiting)
+                waiting, count = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(pieces: list[Piece]) -> Piece:
+    if len(pieces) == 1:
+        inputs, targets = pieces[0]
+    else:
+        inputs, targets = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    return np.ascontiguousarray(inputs), targets
+
+
+@dataclass(frozen=True)
+class Split:
+    """Two parts of the rows, by row number and seed alone, so that a stream is split as the same rows in one array are.
+
+    Of the rows before the end of any chunk, floor(fraction * end + 1/2) belong to the first part; which ones within a chunk is
+    random. At least one of the first chunk's rows belongs to each part.
+    """
+
+    fraction: float
+    seed: int
+
+    def is_first(self, number: int, count: int) -> NDArray[np.bool_]:
+        """For the ``count`` rows of a chunk, whether each belongs to the first part."""
+        start = number * CHUNK
+        share = math.floor(self.fraction * (start + count) + 0.5) - math.floor(self.fraction * start + 0.5)
+        if number == 0:
+            share = min(max(share, 1), count - 1)
+        # A key of two numbers: the streams of simulation.randomness have four, so none of them is met again here.
+        stream = np.random.SFC64(np.random.SeedSequence(self.seed, spawn_key=(0, number)))
+        chosen = np.zeros(count, dtype=bool)
+        chosen[np.random.Generator(stream).permutation(count)[:share]] = True
+        return chosen
+
+
+class Running:
+    """Mean and variance of columns that come in pieces (Chan, Golub and LeVeque 1983): nothing is squared before it is centred."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean: Any = 0.0
+        self._square: Any = 0.0
+
+    def add(self, values: Array) -> None:
+        count, mean = len(values), values.mean(axis=0, dtype=np.float64)
+        square = ((values - mean) ** 2).sum(axis=0)
+        apart, total = mean - self.mean, self.count + count
+        self._square = self._square + square + apart**2 * (self.count * count / total)
+        self.mean = self.mean + apart * (count / total)
+        self.count = total
+
+    def spread(self) -> tuple[Any, Any]:
+        """Standard deviations, 1 where a column is constant to rounding, and which columns those are."""
+        variance, rounding = self._square / self.count, np.finfo(np.float64).eps * self.count
+        constant = variance <= rounding * variance + (rounding * self.mean) ** 2
+        return np.where(constant, 1.0, np.sqrt(variance)), constant
+
+
+class Rows:
+    """The data of one fit, in standard units: columns and targets with mean 0 and variance 1 over all rows.
+
+    Without ``standardize`` the inputs are left as they are. ``varying`` says which columns are of any use.
+    """
+
+    def __init__(self, reader: Reader, split: Split, backend: Backend, width: int, block: int | None, standardize: bool) -> None:
+        self._reader, self._split, self._backend = reader, split, backend
+        self._counts = {FIRST: 0, SECOND: 0}
+        self._kept: dict[str, list[tuple[Any, Any]]] = {}
+        inputs, targets = Running(), Running()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for number, (x, y) in enumerate(regroup(reader(), CHUNK)):
+                inputs.add(x)
+                targets.add(y)
+                first = int(self._split.is_first(number, len(y)).sum())
+                self._counts[FIRST] += first
+                self._counts[SECOND] += len(y) - first
+            if inputs.count < 2:
+                raise InvalidParameter("batches", "a function that gives at least 2 rows", f"{inputs.count}")
+            self.scale, constant = inputs.spread()
+            self.target_scale, _ = targets.spread()
+        for name, found in (("X", self.scale), ("y", self.target_scale)):
+            if not np.all(np.isfinite(found)):
+                raise InvalidParameter(name, "numbers whose squares can be summed", "larger ones", "divide them by a constant")
+        self.mean, self.target_mean = inputs.mean, float(targets.mean)
+        self.target_scale = float(self.target_scale)
+        self.varying = ~constant
+        if not standardize:
+            self.mean, self.scale = np.zeros_like(self.mean), np.ones_like(self.scale)
+            self.varying = np.ones_like(constant)
+        self._divisor = np.where(self.varying, self.scale, np.inf)  # what rounding left of a constant column becomes 0
+        self.columns = len(self.mean)
+        self.block = block_rows(width, self.columns, backend) if block is None else block
+        self._keep = self._fits_on_device()
+
+    def _fits_on_device(self) -> bool:
+        """Whether a GPU may hold the standardised data between passes: a quarter of its memory at most."""
+        limit = None if self._backend.device == "cpu" else self._backend.memory_limit()
+        return limit is not None and 4 * self.count(BOTH) * self.columns * self._backend.dtype.itemsize <= limit
+
+    def count(self, part: str) -> int:
+        return sum(self._counts.values()) if part == BOTH else self._counts[part]
+
+    def standard(self, inputs: Array) -> Any:
+        """Inputs in standard units, on the device. In double precision until then: single would lose small spreads."""
+        return self._backend.to_device((inputs - self.mean) / self._divisor)
+
+    def blocks(self, part: str) -> Iterator[tuple[Any, Any]]:
+        """Inputs and targets of a part in standard units, on the device. Both parts: in one pass, or as each was kept."""
+        if part == BOTH and self._keep:
+            yield from self.blocks(FIRST)
+            yield from self.blocks(SECOND)
+            return
+        if part in self._kept:
+            yield from self._kept[part]
+            return
+        kept = []
+        for inputs, targets in regroup(self._rows_of(part), self.block):
+            scaled = (targets - self.target_mean) / self.target_scale
+            block = self.standard(inputs), self._backend.to_device(scaled)
+            if self._keep:
+                kept.append(block)
+            yield block
+        if self._keep:
+            self._kept[part] = kept
+
+    def _rows_of(self, part: str) -> Iterator[Piece]:
+        seen = 0
+        for number, (inputs, targets) in enumerate(regroup(self._reader(), CHUNK)):
+            seen += len(targets)
+            if part != BOTH:
+                mine = self._split.is_first(number, len(targets)) == (part == FIRST)
+                inputs, targets = inputs[mine], targets[mine]
+            yield inputs, targets
+        if seen != self.count(BOTH):
+            given = f"{self.count(BOTH)} rows, then {seen}"
+            raise InvalidParameter("batches", "a function that gives the same rows every time it is called", given)

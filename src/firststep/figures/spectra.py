@@ -1,0 +1,112 @@
+"""Drawings of spectra: the simulated histogram, the predicted density, and outliers as markers.
+
+``python -m firststep.figures.spectra FOLDER`` makes the pictures of docs/spectra.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from firststep import plots
+from firststep.errors import InvalidParameter
+from firststep.problem import Problem
+from firststep.results import with_error
+from firststep.spectrum import Spectrum, distance, is_wide, spectrum
+from firststep.theory.spectra import SpectralLaw, spectral_law
+
+ENDINGS = (".png", ".pdf", ".svg")
+LABELS = {"weights": r"singular value of $W_1$", "kernel": r"eigenvalue of $F^TF/n$"}
+
+
+def prepare(path: Path) -> None:
+    """Find out before the work whether the picture can be drawn and written."""
+    if path.suffix.lower() not in ENDINGS:
+        raise InvalidParameter("out", "a file name that ends in " + ", ".join(ENDINGS), str(path))
+    plots.require()
+    plots.prepare(path.parent)
+
+
+def draw(axes: Any, found: Spectrum, other: SpectralLaw | None = None, legend: bool = True) -> None:
+    """One spectrum; ``other``: a second law, dashed. A wide one is drawn on a logarithmic axis, as a density of the logarithm.
+
+    Outliers beyond a linear axis are written, not drawn.
+    """
+    law, wide = found.law, is_wide(found.law)
+    reach = 1.15 * max(law.edges[1], found.bins[-1], *(value for value in law.outliers if wide or value < 2.5 * law.edges[1]))
+    if wide:
+        heights = found.histogram * (found.bins[1:] - found.bins[:-1]) / np.log(found.bins[1:] / found.bins[:-1])
+        axes.set_xscale("log")
+    else:
+        heights = found.histogram
+    axes.stairs(heights, found.bins, fill=True, color=plots.COLORS["sky"], alpha=0.55, label=f"{found.replicates} networks")
+    for each, color, style in ((law, "blue", "-"), *([(other, "red", "--")] if other is not None else [])):
+        plots.curve(axes, each.values, each.density * (each.values if wide else 1.0), color, f"{each.bulk} bulk", style)
+    shown = law.density * law.values if wide else law.density[law.values > 0.02 * law.edges[1]]
+    top = 1.12 * max(float(heights.max()), float(shown.max()))
+    inside = [level for level in found.outliers if level.theory < reach]
+    outside = [level for level in found.outliers if level.theory >= reach]
+    if inside:
+        size = 0.03 * top
+        axes.plot([each.theory for each in inside], [size] * len(inside), "v", color=plots.COLORS["blue"], label="outlier, theory")
+        axes.errorbar(
+            [each.simulated for each in inside], [2.5 * size] * len(inside), xerr=[each.standard_error for each in inside], fmt="o",
+            markersize=4, capsize=2.5, color=plots.COLORS["orange"], label="outlier, networks",
+        )  # fmt: skip
+    if outside:
+        lines = ["outliers beyond:" if len(outside) > 1 else "outlier beyond:"]
+        lines += [f"theory {each.theory:.4g}, networks {with_error(each.simulated, each.standard_error)}" for each in outside]
+        axes.text(0.97, 0.45, "\n".join(lines) + r" $\rightarrow$", transform=axes.transAxes, ha="right", va="center", fontsize=8)
+    axes.set(xlim=(0.7 * found.bins[0] if wide else 0, reach), ylim=(0, top), xlabel=LABELS[law.of])
+    axes.set_ylabel("density of the logarithm" if wide else "density")
+    if wide:
+        plots.readable_logs(axes)
+    if legend:
+        axes.legend(fontsize=8, loc="upper right")
+
+
+def write(found: Spectrum, path: Path) -> tuple[Path, Path]:
+    """The picture, and what it shows as CSV beside it."""
+    prepare(path)
+    with plots.figure() as (drawing, axes):
+        draw(axes, found)
+        axes.set_title(f"{found.problem.student} learns {found.problem.teacher}, d = {found.sizes.dimension}", fontsize=10)
+        return plots.save(drawing, path), found.to_csv(path.with_suffix(".csv"))
+
+
+class Scene(NamedTuple):
+    title: str
+    of: str
+    problem: Problem
+
+
+_RELU = Problem(
+    student="centered(relu)", teacher="tanh", alpha=2, beta=1, alpha0=0.5, step=4, noise=0.1, readout="signs", init="sphere"
+)  # fmt: skip
+_TANH = Problem(student="tanh", teacher="tanh", alpha=2, beta=0.5, alpha0=1, step=3, step_exponent=0, noise=0.1)
+SCENES = (
+    Scene("weights, small step: tanh learns tanh", "weights", _TANH),
+    Scene("weights, large step: relu learns tanh", "weights", _RELU),
+    Scene("kernel, small step: tanh learns tanh", "kernel", _TANH),
+    Scene("kernel, large step: relu learns tanh", "kernel", _RELU),
+)
+
+
+def overview(folder: Path, dimension: int = 1000, replicates: int = 4) -> Path:
+    """Both matrices after a small and a large step, with exact and isotropic bulk."""
+    with plots.blank(10.5, 7.6) as drawing:
+        for axes, scene in zip(plots.grid(drawing, 4, 2), SCENES, strict=True):
+            found = spectrum(scene.problem, scene.of, dimension, replicates)
+            other = spectral_law(found.law.problem, scene.of, "isotropic")
+            draw(axes, found, other, legend=scene is SCENES[3])
+            words = f"Kolmogorov-Smirnov distance {found.distance:.4f} (exact), {distance(other, found.simulated):.4f} (isotropic)"
+            axes.set_title(f"{scene.title}\n{words}", fontsize=9.5)
+            print(found, flush=True)
+        return plots.save(drawing, folder / "spectra-overview.png")
+
+
+if __name__ == "__main__":
+    overview(Path(sys.argv[1]))
