@@ -15,6 +15,8 @@ RUNS = (
     ["theory_speed.py"],
     ["sweep_machinery.py"],
     ["explorer.py"],
+    ["trained_layer.py"],
+    ["estimators.py"],
 )
 
 

@@ -384,10 +384,11 @@ def test_the_diagnosis_sees_skewness_components_and_copies() -> None:
 
 @pytest.mark.parametrize("law", ["gaussian", "rademacher", "uniform", "student-t:10", "mixture:3"])
 def test_trusted_laws(law: str) -> None:
-    for d in (100, 400):
-        found = diagnose_inputs(law, d)
-        assert found.trusted, found.reasons
-        assert (found.name, found.dimension) == (law, d)
+    found = diagnose_inputs(law, 400)
+    assert found.trusted, found.reasons
+    assert (found.name, found.dimension) == (law, 400)
+    if law != "gaussian" and "mixture" not in law:  # few dimensions: sums of entries are not Gaussian yet
+        assert not diagnose_inputs(law, 20).trusted
 
 
 @pytest.mark.parametrize("law", ["elliptical-t:5", "elliptical-t:20", "power-law:0.5", "power-law:1", "student-t:2.5"])
@@ -405,14 +406,14 @@ def test_digits_are_not_gaussian() -> None:
         assert not found.trusted
     assert found.dimension == 61
     assert found.effective_dimension == pytest.approx(1, abs=0.02)
-    assert any("rows have different sizes" in reason for reason in found.reasons)
+    assert any("sizes of rows" in reason for reason in found.reasons)
 
 
 def test_tables_of_the_diagnosis() -> None:
     found = diagnose_inputs("elliptical-t:5", 50, rows=1000)
     assert isinstance(found, InputDiagnosis)
     text = str(found)
-    for words in ("elliptical-t:5: 1000 rows in dimension 50", "norm concentration", "not trusted:", "rows have different sizes"):
+    for words in ("elliptical-t:5: 1000 rows in dimension 50", "norm concentration", "not trusted:", "sizes of rows"):
         assert words in text
     assert "trusted: the Gaussian theory" in str(diagnose_inputs("gaussian", 50))
     assert "<table>" in found._repr_html_()

@@ -6,7 +6,7 @@ This is the only public door. Importing it loads neither matplotlib nor JAX nor 
 from typing import TYPE_CHECKING, Any
 
 from firststep.activations import Activation, activation
-from firststep.compare import Comparison, compare
+from firststep.compare import Comparison, compare, compare_features
 from firststep.errors import (
     BackendUnavailable,
     FirststepError,
@@ -40,6 +40,8 @@ from firststep.theory.closed_forms import (
     theorem_seven_bound,
     weight_spectrum,
 )
+from firststep.theory.feature_prediction import FeaturePrediction
+from firststep.theory.features import predict_features
 from firststep.theory.optimum import Optimum, optimal
 from firststep.theory.predict import predict
 from firststep.theory.prediction import Prediction
@@ -48,7 +50,7 @@ from firststep.theory.spectra import SpectralLaw, spectral_law
 if TYPE_CHECKING:
     from firststep.estimators import OneStepFeatures, OneStepRegressor
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 __all__ = [
     "Activation",
@@ -58,6 +60,7 @@ __all__ = [
     "DataInputs",
     "Estimate",
     "Experiment",
+    "FeaturePrediction",
     "FirstLayer",
     "FirststepError",
     "InputDiagnosis",
@@ -87,11 +90,13 @@ __all__ = [
     "activation",
     "baselines",
     "compare",
+    "compare_features",
     "diagnose_inputs",
     "first_layer",
     "input_law",
     "optimal",
     "predict",
+    "predict_features",
     "readout_law",
     "run_sweep",
     "simulate",

@@ -178,7 +178,8 @@ def test_what_is_taken_away_runs(tmp_path: Any) -> None:
 
 def test_presets_are_states_that_can_be_computed() -> None:
     names = [preset["name"] for preset in presets()]
-    assert set(catalogue.NAMES) <= set(names)
+    one_step = {name for name in catalogue.NAMES if not name.startswith("beyond-")}  # the page is about one step on Gaussian inputs
+    assert one_step <= set(names)
     assert len(names) == len(set(names))
     for preset in presets():
         state = preset["state"]

@@ -59,6 +59,6 @@ FIGURE = SharedLegend(
     ),
     panels=panels,
     quick=Scale(dimension=300, replicates=10, points=5),
-    full=Scale(dimension=1000, replicates=20, points=8, full=True),
+    full=Scale(dimension=600, replicates=16, points=7, full=True),
     size=(4.4, 3.9),
 )  # fmt: skip

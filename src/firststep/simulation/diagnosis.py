@@ -41,7 +41,7 @@ GROUPS = 8  # of rows, whose scatter gives the errors
 FEWEST_ROWS = 200
 MOST_ROWS = 20_000  # looked at
 # How far each number may be from that of N(0, I): docs/inputs.md tells how these were found.
-TOLERANCES = {"mean": 0.02, "scale": 0.02, "spread": 0.05, "norm": 0.03, "kurtosis": 0.1, "skewness": 0.15, "components": 0.05}
+TOLERANCES = {"mean": 0.015, "scale": 0.012, "spread": 0.015, "norm": 0.015, "kurtosis": 0.05, "skewness": 0.1, "components": 0.05}
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,8 @@ class InputDiagnosis:
         body = ("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table)
         return "\n".join([self.title, *body, self.verdict, *(f"  {reason}" for reason in self.reasons)])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{words}</th>" for words in ("", "measured", "N(0, I)"))
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in self.lines())
@@ -161,7 +163,7 @@ def _measure(rows: Array, directions: Array) -> dict[str, float]:
     centre = rows.mean(axis=0)
     centred = rows - centre
     squares = np.einsum("ij,ij->i", centred, centred)
-    trace = squares.sum() / (count - 1)
+    trace = float(squares.sum()) / (count - 1)
     small = centred.T @ centred if d <= count else centred @ centred.T
     pairs = (np.sum(small * small) - np.sum(squares**2)) / (count * (count - 1))
     projections = rows @ directions
@@ -172,7 +174,7 @@ def _measure(rows: Array, directions: Array) -> dict[str, float]:
     return {
         "mean": float(centre @ centre - trace / count) / trace,
         "scale": trace / d,
-        "spread": d * pairs / trace**2 - 1,
+        "spread": d * float(pairs) / trace**2 - 1,
         "norm_concentration": d / 2 * float(squares.var(ddof=1)) / trace**2,
         "kurtosis": float(np.mean(fourth / second**2)) - 3 + 6 / (count + 1),
         "skewness": math.copysign(math.sqrt(abs(skewness)), skewness),
@@ -238,9 +240,10 @@ def _reasons(
 ) -> list[str]:
     """Sentences about what is further from N(0, I) than is tolerated, beyond its own error."""
     norm = 2 / d * (found["norm_concentration"] - 1 - found["spread"])
+    mean = max(found["mean"], 0.0)
     kurtosis, skewness, scale = abs(found["kurtosis"]), found["skewness"], abs(found["scale"] - 1)
     looked = {
-        "mean": (found["mean"], errors["mean"], "the mean is not zero: |m|^2/tr C = {:.3g}; subtract it (standardize)"),
+        "mean": (d * mean**2, 2 * d * mean * errors["mean"], "the mean is not zero: d |m|^4/(tr C)^2 = {:.3g}; standardize"),
         "scale": (scale, errors["scale"], "entries do not have variance one: tr C/d is off by {:.3g}; standardize"),
         "spread": (
             found["spread"], errors["spread"],
@@ -248,7 +251,7 @@ def _reasons(
         ),
         "norm": (
             abs(norm), 2 / d * math.hypot(errors["norm_concentration"], errors["spread"]),
-            "rows have different sizes: Var|x|^2/(tr C)^2 is {:.3g} more than that of Gaussian rows",
+            "sizes of rows do not vary as Gaussian ones: Var|x|^2/(tr C)^2 differs by {:.3g}",
         ),
         "kurtosis": (kurtosis, errors["kurtosis"], "random projections are not Gaussian: excess kurtosis off by {:.3g}"),
         "skewness": (skewness, errors["skewness"], "random projections are not Gaussian: skewness {:.3g}"),

@@ -46,8 +46,13 @@ Complex = NDArray[np.complex128]
 MATRICES = ("weights", "kernel")
 LIMIT = 10**9  # the dimension that stands for infinity: what grows with N is then far beyond everything else
 RANK_CUT = 5e-3  # of the basis of mu1; the spectrum feels its square
-# On the real axis poles come near the nodes: how the resolution of ``predict`` is changed, and once more where that is not enough.
-RESOLUTIONS = ({"labels": 3, "kappa": 0.5, "readout": 1.5}, {"labels": 8, "kappa": 0.2, "readout": 0.8})
+# On the real axis poles come near the nodes: how the resolution of ``predict`` is changed, how where that is not enough, and with fewer
+# values of a Gaussian readout to see what depends on them. With few neurons per dimension each value tends to a band of its own.
+RESOLUTIONS = (
+    {"labels": 3, "kappa": 0.5, "readout": 1.5},
+    {"labels": 8, "kappa": 0.2, "readout": 1.0},
+    {"labels": 3, "kappa": 0.5, "readout": 2.2},
+)
 HANDOVER = 0.1  # angle/pi
 SPACING = 0.2  # of log x, less than that angle
 FIRST_ANGLES = (0.8, 0.6, 0.45, 0.32, 0.22, 0.15, HANDOVER)
@@ -102,7 +107,7 @@ def ensemble(problem: Problem, of: str, bulk: str, level: int = 0) -> Ensemble:
     usual, finer = choose(model, problem.readout, numbers)[0], RESOLUTIONS[level]
     resolution = usual._replace(
         label_detail=int(finer["labels"]), kappa_spacing=usual.kappa_spacing * finer["kappa"],
-        readout_spacing=usual.readout_spacing * finer["readout"],
+        readout_spacing=usual.readout_spacing * max(0.6, finer["readout"] * min(1.0, math.sqrt(problem.beta))),
     )  # fmt: skip
     rules = rules_for(model, problem.readout, resolution, numbers)
     linear = of == "weights"
@@ -257,6 +262,8 @@ class Track:
     def __init__(self, made: Ensemble) -> None:
         self.made = made
         x = made.scale * np.exp(np.arange(math.log(3e-4), math.log(300.0), SPACING))
+        if made.is_square:  # near zero a power of x
+            x = np.concatenate([made.scale * np.geomspace(1e-6, 3e-4, 12)[:-1], x])
         states = [self._turned(x)]
         while not made.is_square and x[0] > LOWEST * made.scale and self._seen(states[0].part([0]), x[:1]):
             below = x[0] * np.exp(SPACING * np.arange(-16, 0))

@@ -31,7 +31,7 @@ from firststep.problem import Problem, choice
 from firststep.results import plain
 from firststep.theory import outliers
 from firststep.theory.predict import BULKS
-from firststep.theory.resolvent import LIMIT, LOWEST, MATRICES, SPACING, Track, ensemble
+from firststep.theory.resolvent import LIMIT, MATRICES, SPACING, Track, ensemble
 
 Array = NDArray[np.float64]
 
@@ -152,9 +152,19 @@ def _bulk(problem: Problem, of: str, bulk: str) -> tuple[Track, list[tuple[float
         shape = _resolved(track, bands)
         total = shape.mass + track.made.zeros
         if abs(total - 1) <= TOLERANCE and not (shape.has_gap and spacing == SPACING):
+            if len(bands) > 1 and problem.readout.is_gaussian:
+                _check_gaps(Track(ensemble(problem, of, bulk, 2)), bands)
             return track, bands, shape
     reached = f"its mass is {total:.4f}, not 1, and it is not returned; try a smaller step"
     raise NotConverged(f"the spectrum of the {of} could not be resolved: {reached}")
+
+
+def _check_gaps(fewer: Track, bands: list[tuple[float, float]]) -> None:
+    """Refuse gaps that lie between the values that stand for a Gaussian readout: with fewer of them they move."""
+    middle = np.array([math.sqrt(low * high) for (_, low), (high, _) in pairwise(bands)])
+    if np.any(fewer.density(middle) > _FLOOR):
+        hint = "try a larger beta, a smaller step or a readout of few values"
+        raise NotConverged(f"the spectrum of the {fewer.made.of} needs more values of the Gaussian readout than there are; {hint}")
 
 
 def _bands(track: Track, spacing: float, sliver: float) -> list[tuple[float, float]]:
@@ -251,11 +261,11 @@ def _density(track: Track, bands: list[tuple[float, float]], points: int) -> _Sh
             middle, half = (math.sqrt(high) + math.sqrt(low)) / 2, (math.sqrt(high) - math.sqrt(low)) / 2
             s, borders, weights = middle + half * np.cos(t), middle + half * np.cos(cells), half * np.sin(t) * math.pi / points
         s, borders, weights = s[::-1], borders[::-1], weights[::-1]
-        floor = LOWEST * track.made.scale  # below this a density that reaches zero goes on as a power of x
+        floor = track.x[0]  # below this a density that reaches down to zero goes on as a power of x
         per_log = track.density(np.maximum(s**2, floor))
         if s[0] ** 2 < floor:
-            near, far = track.density(np.array([floor, 30 * floor]))
-            per_log *= np.minimum(s**2 / floor, 1.0) ** (math.log(far / near) / math.log(30))
+            near, far = track.density(np.array([floor, 3 * floor]))
+            per_log *= np.minimum(s**2 / floor, 1.0) ** (math.log(far / near) / math.log(3))
         below = np.cumsum(2 * per_log / s * weights)
         split = (per_log < _FLOOR) & (below > _TAIL) & (below[-1] - below > _TAIL)
         has_gap = has_gap or bool(split.any())
