@@ -21,7 +21,10 @@ def blocks(page: str, language: str) -> list[str]:
     return [text for kind, text in found if kind == language]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/simulation.md", "docs/sweeps.md", "docs/api.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/simulation.md", "docs/sweeps.md", "docs/api.md", "docs/layers.md", "docs/inputs.md", "docs/estimators.md"],
+)
 def test_python_examples_run(page: str) -> None:
     import firststep
 

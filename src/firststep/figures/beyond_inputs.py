@@ -152,7 +152,8 @@ FIGURE = WithCovariance(
     caption=(
         "Independent entries, light-tailed or heavy-tailed, and a mixture of two clusters follow the theory of N(0, I). Inputs "
         "whose norms do not concentrate do not, for relu (risk up to 1.5 times the theory; a saturating student hides it). "
-        "Nor do inputs with a covariance far from the identity: told the covariance, the theory of the given layer (dotted) follows them."
+        "Nor do inputs with a covariance far from the identity: told the covariance, the theory of the given layer (dotted) "
+        "follows them."
     ),
     panels=panels,
     quick=Scale(dimension=300, replicates=8, points=4),

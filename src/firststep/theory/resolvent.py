@@ -88,6 +88,11 @@ class Ensemble:
     is_square: bool  # the bulk reaches down to zero
     scale: float  # (1/N) tr of the matrix without its mean part
 
+    @property
+    def has_many_values(self) -> bool:
+        """Whether the readout is a Gaussian one, in many values, and the neurons differ."""
+        return bool(self.setup.bulk.mass.shape[-1] > 8)
+
     def copies(self, count: int) -> Setup:
         """The same problem ``count`` times."""
         return self.setup.part(np.zeros(count, int))

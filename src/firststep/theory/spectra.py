@@ -149,22 +149,25 @@ def _bulk(problem: Problem, of: str, bulk: str) -> tuple[Track, list[tuple[float
         if not bands:
             total = track.made.zeros
             continue
+        if problem.readout.is_gaussian and len(bands) > 1:
+            _check_gaps(problem, of, bulk, bands)
         shape = _resolved(track, bands)
         total = shape.mass + track.made.zeros
         if abs(total - 1) <= TOLERANCE and not (shape.has_gap and spacing == SPACING):
-            if len(bands) > 1 and problem.readout.is_gaussian:
-                _check_gaps(Track(ensemble(problem, of, bulk, 2)), bands)
             return track, bands, shape
+        if level == 0 and sliver < _ATTEMPTS[0][2] and track.made.has_many_values:
+            break  # more of them would take minutes
     reached = f"its mass is {total:.4f}, not 1, and it is not returned; try a smaller step"
     raise NotConverged(f"the spectrum of the {of} could not be resolved: {reached}")
 
 
-def _check_gaps(fewer: Track, bands: list[tuple[float, float]]) -> None:
+def _check_gaps(problem: Problem, of: str, bulk: str, bands: list[tuple[float, float]]) -> None:
     """Refuse gaps that lie between the values that stand for a Gaussian readout: with fewer of them they move."""
+    fewer = Track(ensemble(problem, of, bulk, 2))
     middle = np.array([math.sqrt(low * high) for (_, low), (high, _) in pairwise(bands)])
-    if np.any(fewer.density(middle) > _FLOOR):
+    if fewer.made.has_many_values and np.any(fewer.density(middle) > _FLOOR):
         hint = "try a larger beta, a smaller step or a readout of few values"
-        raise NotConverged(f"the spectrum of the {fewer.made.of} needs more values of the Gaussian readout than there are; {hint}")
+        raise NotConverged(f"the spectrum of the {of} needs more values of the Gaussian readout than can be computed; {hint}")
 
 
 def _bands(track: Track, spacing: float, sliver: float) -> list[tuple[float, float]]:
@@ -236,8 +239,7 @@ class _Shape(NamedTuple):
 def _resolved(track: Track, bands: list[tuple[float, float]]) -> _Shape:
     """The density on as many points as its mass needs."""
     shape = _density(track, bands, POINTS[0])
-    few = track.made.setup.bulk.mass.shape[-1] <= 8
-    for points in POINTS[1:] if few else POINTS[1:2]:
+    for points in POINTS[1:2] if track.made.has_many_values else POINTS[1:]:
         if abs(shape.mass + track.made.zeros - 1) < TOLERANCE / 5:
             break
         finer = _density(track, bands, points)
