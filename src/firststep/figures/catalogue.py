@@ -12,7 +12,7 @@ NAMES = (
     "cui-learning-curves", "cui-alignment", "cui-activations", "cui-step-size", "cui-learned-function", "cui-equivalence",
     "cui-finite-size", "cui-phase-diagram",
     "exact-bulk", "readout-laws", "optimal-step-and-ridge",
-    "beyond-multi-step", "beyond-reuse", "beyond-inputs",
+    "beyond-multi-step", "beyond-reuse", "beyond-inputs", "beyond-multi-index",
 )  # fmt: skip
 
 
