@@ -13,9 +13,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from firststep import Problem, simulate
+from firststep import InvalidParameter, Problem, compare, simulate
 from firststep.cli import run
 
 COMMAND = [sys.executable, "-m", "firststep.cli"]
@@ -327,3 +328,21 @@ def test_what_cannot_be_resolved_has_no_number(capsys: pytest.CaptureFixture[str
 def test_a_teacher_that_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["predict", "--student", "tanh", "--teacher", "0*z", "--alpha", "3", "--beta", "1", "--noise", "0.3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "converged"
+
+
+def test_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diagnose", "elliptical-t:5", "--dimension", "50", "--rows", "2000"]) == 0
+    assert "norm" in capsys.readouterr().out
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((4000, 20)))
+    assert run(["diagnose", str(tmp_path / "rows.npy"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["trusted"] in (True, False)
+    for arguments in (["nofile.npy"], ["gaussian", "--dimension", "-3"], ["gaussian", "--rows", "none"], ["student-t:1"]):
+        assert run(["diagnose", *arguments]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", [{"optimizer": "adam"}, {"inputs": "student-t:5"}, {"teacher_terms": ("relu",)}])
+def test_compare_refuses_what_the_theory_does_not_know(option: dict[str, object]) -> None:
+    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
+    with pytest.raises(InvalidParameter, match="left at its default"):
+        compare(problem, 20, 2, **option)

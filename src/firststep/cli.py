@@ -239,6 +239,27 @@ def features(
 
 
 @app.command
+def diagnose(
+    inputs: Annotated[
+        str, Parameter(help="a file (.npy, .npz, .parquet, .csv), options after commas, or a law such as student-t:5")
+    ],
+    *,
+    dimension: Annotated[str | None, Parameter(help="d, for a law", allow_leading_hyphen=True)] = None,
+    rows: Annotated[str | None, Parameter(help="how many rows to look at", allow_leading_hyphen=True)] = None,
+    seed: Annotated[str, Parameter(help="which rows, and which directions", allow_leading_hyphen=True)] = "0",
+    json: _JSON = False,
+) -> int:
+    """Say whether the theory of Gaussian inputs can be trusted for given data. Exit code 0 either way; --json has "trusted".
+
+    Example: firststep diagnose embeddings.npy,standardize
+    """
+    size = None if dimension is None else whole("dimension", dimension, 2)
+    count = None if rows is None else whole("rows", rows, 1)
+    _print(firststep.diagnose_inputs(inputs, size, rows=count, seed=whole("seed", seed, 0)), json)
+    return 0
+
+
+@app.command
 def demo(
     *,
     out: Annotated[Path, Parameter(help="folder for the figure and its data")] = Path("demo"),

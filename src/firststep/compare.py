@@ -24,6 +24,13 @@ from firststep.theory.prediction import Prediction
 BULKS = {"network": "exact", "spiked": "isotropic", "random-features": "exact"}
 
 
+# Options of simulate that the theory knows at their defaults only.
+DEFAULTS: tuple[tuple[str, Any], ...] = (
+    ("steps", 1), ("reuse", False), ("batches", "fresh"), ("parameterization", "mean-field"), ("optimizer", "gradient"),
+    ("inputs", "gaussian"), ("teacher_terms", ()),
+)  # fmt: skip
+
+
 class Row(NamedTuple):
     """One quantity: theory, simulation and how far apart they are."""
 
@@ -128,9 +135,9 @@ def compare(
     if model not in BULKS:
         allowed = "one of " + ", ".join(BULKS)
         raise InvalidParameter("model", allowed, model, "the theory describes only these; simulate(...) runs the others")
-    for name, only in (("steps", 1), ("reuse", False), ("batches", "fresh"), ("parameterization", "mean-field")):
+    for name, only in DEFAULTS:
         if name in options and str(options[name]) != str(only):
-            hint = "the theory is for one step on fresh data; simulate(...) runs what it does not cover"
+            hint = "the theory is for one step on fresh Gaussian data; simulate(...) runs what it does not cover"
             raise InvalidParameter(name, "left at its default in a comparison", options[name], hint)
     theory = at_size(problem, dimension, model)
     prediction = predict(theory, bulk=BULKS[model])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from firststep.activations import Activation
 from firststep.errors import NotConverged
+from firststep.numerics.neuron_moments import chebyshev_coefficients
 from firststep.numerics.quadrature import shifted_moments
 from firststep.simulation.backends import Backend, Draws
 from firststep.simulation.design import FEATURES, Design
@@ -78,7 +79,7 @@ def conditional_table(student: Activation, weights: Array, direction: Array) -> 
     while terms <= 2048:
         nodes = KAPPA_REACH * chebyshev.chebpts1(terms)
         moments = _moments_on_nodes(student, np.outer(nodes, along), scale, resolution)
-        tables = [_coefficients(values) for values in moments]
+        tables = [chebyshev_coefficients(values) for values in moments]
         if all(np.abs(t[-terms // 4 :]).max() <= 1e-7 * max(np.abs(t).max(), 1e-300) for t in tables):
             return tables[0], tables[1], tables[2], rest
         terms *= 2
@@ -110,12 +111,3 @@ def _moments_on_nodes(student: Activation, shift: Array, scale: Array, nodes: in
         parts.append(shifted_moments(student.evaluate, shift[:, some], scale[None, some], student.kinks, nodes))
     mean, slope, variance, _ = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
     return mean, slope, variance
-
-
-def _coefficients(values: Array) -> Array:
-    """Chebyshev coefficients of the interpolant through values at the ``chebpts1`` nodes (ascending), along axis 0."""
-    terms = values.shape[0]
-    angles = np.arccos(chebyshev.chebpts1(terms))
-    transform = np.cos(np.outer(np.arange(terms), angles)) * (2 / terms)
-    transform[0] /= 2
-    return np.asarray(transform @ values)

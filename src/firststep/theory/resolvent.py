@@ -46,8 +46,8 @@ Complex = NDArray[np.complex128]
 MATRICES = ("weights", "kernel")
 LIMIT = 10**9  # the dimension that stands for infinity: what grows with N is then far beyond everything else
 RANK_CUT = 5e-3  # of the basis of mu1; the spectrum feels its square
-# On the real axis poles come near the nodes: how the resolution of ``predict`` is changed, how where that is not enough, and with fewer
-# values of a Gaussian readout to see what depends on them. With few neurons per dimension each value tends to a band of its own.
+# On the real axis poles come near the nodes: how the resolution of ``predict`` is changed, how where that is not enough, and with
+# fewer values of a Gaussian readout to see what depends on them (with few neurons per dimension each tends to a band of its own).
 RESOLUTIONS = (
     {"labels": 3, "kappa": 0.5, "readout": 1.5},
     {"labels": 8, "kappa": 0.2, "readout": 1.0},

@@ -39,9 +39,10 @@ POINTS = (96, 192, 384)  # of each band: more only where they are needed, the la
 TOLERANCE = 1e-3  # of the mass
 # Resolution, spacing of log x in the search for bands, and mass of a band that is left out.
 _ATTEMPTS = ((0, SPACING, 3e-4), (0, 0.05, 3e-4), (0, 0.05, 3e-5), (1, SPACING, 3e-4), (1, 0.05, 3e-5), (1, 0.012, 3e-5))
-_SECTIONS = 16  # of the interval of log x that holds an edge
+_SECTIONS = 24  # of the interval of log x that holds an edge
 _INNER = 4  # places inside from which it is extrapolated
 _FLOOR = 3e-6  # density per unit of log x that counts as none
+_MOST_BANDS = 3  # of a Gaussian readout
 _TAIL = 1e-2  # mass of one that is joined to its neighbour
 
 
@@ -162,10 +163,12 @@ def _bulk(problem: Problem, of: str, bulk: str) -> tuple[Track, list[tuple[float
 
 
 def _check_gaps(problem: Problem, of: str, bulk: str, bands: list[tuple[float, float]]) -> None:
-    """Refuse gaps that lie between the values that stand for a Gaussian readout: with fewer of them they move."""
+    """Refuse gaps that lie between the values that stand for a Gaussian readout: many, or others with fewer values."""
     fewer = Track(ensemble(problem, of, bulk, 2))
-    middle = np.array([math.sqrt(low * high) for (_, low), (high, _) in pairwise(bands)])
-    if fewer.made.has_many_values and np.any(fewer.density(middle) > _FLOOR):
+    if not fewer.made.has_many_values:
+        return
+    inside = [np.linspace(low, high, 9)[2:-2] for (_, low), (high, _) in pairwise(bands)]
+    if len(bands) > _MOST_BANDS or np.any(fewer.density(np.concatenate(inside)) > _FLOOR):
         hint = "try a larger beta, a smaller step or a readout of few values"
         raise NotConverged(f"the spectrum of the {of} needs more values of the Gaussian readout than can be computed; {hint}")
 

@@ -14,9 +14,9 @@ from firststep.problem import Problem, choice, whole
 from firststep.results import plain
 from firststep.simulation.layer import first_layer
 from firststep.simulation.run import replicate_cost, simulate
-from firststep.theory.closed_forms import isotropic_spectrum
 from firststep.theory.predict import predict
 from firststep.theory.prediction import CONVERGED, Prediction
+from firststep.theory.spectra import spectral_law
 from firststep.web import asked, takeaway
 from firststep.web.words import MAP_QUANTITIES, QUANTITIES, SPLIT_WORDS, WORDS
 
@@ -182,10 +182,8 @@ def weights(body: Any) -> dict[str, Any]:
     notes = []
     edge, outlier = None, None
     try:
-        found = predict(sized)
-        theta = found.spike_strength * math.sqrt(problem.beta * dimension * problem.readout.second_moment)
-        spectrum = isotropic_spectrum(problem.beta, found.bulk_variance, theta)
-        edge, outlier = [spectrum.low, spectrum.high], spectrum.top if spectrum.has_outlier else None
+        law = spectral_law(sized)
+        edge, outlier = list(law.edges), next((value for value in law.outliers if value > law.edges[1]), None)
     except NotConverged as error:
         notes.append(str(error))
     return {

@@ -214,8 +214,8 @@ WORDS = {
     "weights": Word(
         "weights after the step",
         "Singular values of the first layer of one simulated network: a bulk, and a spike that the step adds.",
-        "Computed from one network of the dimension shown; the predicted edge and outlier are those of a bulk with the exact mean "
-        "variance and the predicted spike.",
+        "Computed from one network of the dimension shown; edges and outlier are predicted for this dimension by the exact theory "
+        "of the spectrum.",
     ),
     "edge": Word("edge", "Where the bulk of the singular values should end."),
     "outlier": Word("outlier", "Where theory puts the singular value of the spike; none if the spike is lost in the bulk."),
