@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test test-slow lint format types unit bench docs lock clean
+.PHONY: demo test test-slow lint format types unit bench docs notebooks lock clean
 
 demo: $(READY)
 	$(BIN)/firststep demo --out demo
@@ -35,6 +35,10 @@ bench: $(READY)
 docs: $(READY)
 	$(BIN)/python -m sphinx -q -E -W --keep-going -n -d docs/_build/doctrees docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Executes the notebooks again, in place, with their outputs.
+notebooks: $(READY)
+	$(BIN)/python examples/execute.py
 
 # The lock file is made by uv, which only whoever changes the dependencies needs.
 lock:
