@@ -13,8 +13,9 @@ import scipy.stats
 from firststep import InvalidParameter, Problem, compare
 from firststep.cli import run
 from firststep.figures import catalogue
-from firststep.figures.core import Curve, Figure, Panel, Scale, judge, make, score
+from firststep.figures.core import Curve, Figure, Panel, Scale, judge, make, row_of, score
 from firststep.figures.core import predicted as theory_of
+from firststep.results import Estimate
 
 PROBLEM = dict(student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, readout="signs", ridge=0.1)
 
@@ -114,3 +115,22 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeyp
     monkeypatch.setattr(catalogue, "figure", lambda name: small(bias=0.0, bulk="isotropic"))
     assert run(["reproduce", "ba-fig1", "--out", "/dev/null/x"]) == 2
     assert "out must be a folder that can be written" in capsys.readouterr().err
+
+
+def test_predictions_for_every_replicate_are_compared_with_their_own() -> None:
+    problem = Problem(**PROBLEM, alpha=1.0)
+    curve = Curve("networks", lambda _: problem)
+    values, each = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.1, 2.1, 3.0, 4.2])
+    row = row_of("panel", curve, "alpha", 1.0, Estimate(values), float(each.mean()), "given layer", problem, 0, each)
+    assert row["difference"] == pytest.approx(0.1)
+    assert row["z"] == pytest.approx(0.1 / (np.std(each - values, ddof=1) / 2))
+    assert row["standard_error"] == pytest.approx(np.std(values, ddof=1) / 2)
+
+
+@pytest.mark.parametrize("name", ["beyond-multi-step", "beyond-inputs", "beyond-multi-index"])
+def test_figures_with_a_computation_of_their_own_are_made_at_any_size(name: str, tmp_path: Path) -> None:
+    figure = catalogue.figure(name)
+    made = make(figure, tmp_path, Scale(dimension=40, replicates=2, points=2))
+    assert made.verdict.points > 0
+    assert all(math.isfinite(row["simulated"]) for row in made.rows)
+    assert all(path.stat().st_size > 100 for path in made.files)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from firststep import plots
-from firststep.figures.core import Curve, Panel, Row, Scale, measured, row_of, score
+from firststep.figures.core import Curve, Panel, Row, Scale, measured, row_of
 from firststep.figures.cui_common import SharedLegend, legend_below
 from firststep.problem import Problem
 from firststep.results import Estimate
@@ -117,12 +117,8 @@ class WithCovariance(SharedLegend):
             records = results_of(units, store)
             values = np.array([measured(records[wanted], "risk") for unit in units for wanted in unit.wanted])
             theory = np.array([predictions[place * scale.replicates + number] for number in range(scale.replicates)])
-            mean = float(theory.mean())
-            row = row_of(panel.title, known, panel.x, x, Estimate(values), mean, "given layer", units[0].problem, self.seed)
-            paired = Estimate(theory - values)
-            row["z"] = paired.mean / paired.standard_error
-            row["score"] = score(row["z"], len(values))
-            yield row
+            estimate, mean, problem = Estimate(values), float(theory.mean()), units[0].problem
+            yield row_of(panel.title, known, panel.x, x, estimate, mean, "given layer", problem, self.seed, theory)
 
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Any) -> None:
         """Risk over the theory of N(0, I), the laws side by side."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from firststep import plots
 from firststep.activations import activation
-from firststep.figures.core import Curve, Figure, Row, Scale, row_of, score
+from firststep.figures.core import Curve, Figure, Row, Scale, row_of
 from firststep.problem import Problem
 from firststep.results import Estimate
 from firststep.simulation.execute import available_cores
@@ -112,11 +112,9 @@ class SeveralTerms(Figure):
         panel, _, alpha = point
         question = problem(alpha, 4.0).replace(dimension=scale.dimension)
         curve = Curve("one step", lambda x: problem(x, 4.0))
-        mean = float(values[:, 1].mean())
-        row = row_of(panel, curve, "alpha", alpha, Estimate(values[:, 0]), mean, "given layer", question, self.seed)
-        row["z"] = row["difference"] / Estimate(values[:, 1] - values[:, 0]).standard_error
-        row["score"] = score(row["z"], len(values))
-        yield row
+        measured, predicted = values[:, 0], values[:, 1]
+        mean, estimate = float(predicted.mean()), Estimate(measured)
+        yield row_of(panel, curve, "alpha", alpha, estimate, mean, "given layer", question, self.seed, predicted)
         still = Curve("no step", lambda x: problem(x, 0.0), model="random-features", judged=False)
         yield row_of(panel, still, "alpha", alpha, Estimate(values[:, 2]), math.nan, None, question, self.seed)
 

@@ -11,7 +11,6 @@ without the right panel, which is there to fail.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from firststep import plots
-from firststep.figures.core import Curve, Figure, Row, Scale, row_of, score
+from firststep.figures.core import Curve, Figure, Row, Scale, row_of
 from firststep.figures.cui_common import legend_below
 from firststep.problem import Problem
 from firststep.results import Estimate
@@ -117,13 +116,9 @@ class AlongTraining(Figure):
                 curve = Curve(kind, lambda _: case.problem, model="network", judged=judged)
                 predicted = np.array([each[kind] for each in found])
                 problem = case.problem.replace(dimension=scale.dimension)
-                mean = float(predicted.mean())
-                row = row_of(case.title, curve, "steps", steps, Estimate(measured), mean, "given layer", problem, self.seed)
-                paired = Estimate(predicted - measured)
-                row["z"] = row["difference"] / paired.standard_error if len(measured) > 1 else math.nan
-                row["score"] = score(row["z"], len(measured))
-                row["directions"] = float(np.mean([each["count"] for each in found]))
-                yield row
+                mean, estimate = float(predicted.mean()), Estimate(measured)
+                row = row_of(case.title, curve, "steps", steps, estimate, mean, "given layer", problem, self.seed, predicted)
+                yield {**row, "directions": float(np.mean([each["count"] for each in found]))}
 
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Any) -> None:
         for case, axes in zip(CASES, plots.grid(drawing, len(CASES), self.columns), strict=True):

@@ -234,11 +234,13 @@ def row_of(
     bulk: str | None,
     problem: Problem,
     seed: int,
+    each: Any = None,
 ) -> Row:
-    """A line of the table."""
+    """A line of the table. ``each``: a prediction for every replicate, ``theory`` their mean; z is then that of the differences."""
     mean, error, count = float(estimate.mean), float(estimate.standard_error), len(estimate.values)
     difference = theory - mean
-    z = difference / error if error > 0 else math.nan
+    spread = error if each is None else float(Estimate(np.asarray(each) - estimate.values).standard_error)
+    z = difference / spread if spread > 0 else math.nan
     values = (
         panel, curve.label, curve.quantity, curve.model, x_name, x, mean, error, count, theory, bulk, difference,
         difference / mean if mean else math.nan, z, score(z, count), curve.judged, seed, *problem.to_dict().values(),
