@@ -190,7 +190,8 @@ class Simulation:
     @property
     def title(self) -> str:
         sizes = self.sizes
-        parts = f"d = {sizes.dimension}, N = {sizes.width}, n0 = {sizes.step_samples}, n = {sizes.samples}"
+        step = "" if self.model == "features" else f"n0 = {sizes.step_samples}, "  # a given layer has its step behind it
+        parts = f"d = {sizes.dimension}, N = {sizes.width}, {step}n = {sizes.samples}"
         count = f"{self.replicates} replicate{'s' if self.replicates != 1 else ''}"
         terms = self.options.get("teacher_terms", ())
         several = f" ({1 + len(terms)} directions)" if terms else ""

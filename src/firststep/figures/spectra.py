@@ -59,7 +59,9 @@ def draw(axes: Any, found: Spectrum, other: SpectralLaw | None = None, legend: b
     if outside:
         lines = ["outliers beyond:" if len(outside) > 1 else "outlier beyond:"]
         lines += [f"theory {each.theory:.4g}, networks {with_error(each.simulated, each.standard_error)}" for each in outside]
-        axes.text(0.97, 0.45, "\n".join(lines) + r" $\rightarrow$", transform=axes.transAxes, ha="right", va="center", fontsize=8)
+        box = dict(facecolor="white", edgecolor="none", alpha=0.85, pad=2)
+        text = "\n".join(lines) + r" $\rightarrow$"
+        axes.text(0.98, 0.72, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, bbox=box)  # below the legend
     axes.set(xlim=(0.7 * found.bins[0] if wide else 0, reach), ylim=(0, top), xlabel=LABELS[law.of])
     axes.set_ylabel("density of the logarithm" if wide else "density")
     if wide:
