@@ -132,7 +132,8 @@ def test_simulations_wait_for_each_other_and_the_page_stays_alive(client: httpx.
             kinds.extend(line["kind"] for line in stream(other, NETWORKS))
 
     with client.stream("POST", "/api/simulate", json=LONG) as answer:
-        assert json.loads(next(answer.iter_lines()))["kind"] == "started"
+        lines = answer.iter_lines()  # kept: when it is gone the connection is closed, and the simulation ends
+        assert json.loads(next(lines))["kind"] == "started"
         waiting = threading.Thread(target=second)
         waiting.start()
         times = []
