@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.results import Interrupted, Simulation, plain, with_error
+from firststep.results import Interrupted, Simulation, aligned, as_html, plain, with_error
 from firststep.simulation.given import simulate_features
 from firststep.simulation.run import simulate
 from firststep.theory.feature_prediction import FeaturePrediction
@@ -111,17 +110,13 @@ class Comparison:
 
     def __str__(self) -> str:
         table = [("", "theory", "simulation", "difference", "z"), *self.rows()]
-        widths = [max(len(line[i]) for line in table) for i in range(5)]
-        lines = ("  " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in table)
         note = ["interrupted: only the finished replicates are compared"] if self.simulation.interrupted else []
-        return "\n".join([self.title, *lines, *note])
+        return "\n".join([self.title, *aligned(table), *note])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{words}</th>" for words in ("", "theory", "simulation", "difference", "z"))
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
-        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>"
+        return as_html(self.title, self.rows(), ("", "theory", "simulation", "difference", "z"))
 
 
 def compare(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -103,6 +103,22 @@ def with_error(value: float, error: float) -> str:
         return f"{value:.6g}"
     digits = max(0, 1 - math.floor(math.log10(error)))
     return f"{value:.{digits}f} ± {error:.{digits}f}" if digits < 12 else f"{value:.6g} ± {error:.2g}"
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table of text, indented, its columns below each other."""
+    widths = [max(len(line[place]) for line in table) for place in range(len(table[0]))]
+    return ["  " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in table]
+
+
+def as_html(title: str, rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """A table for a notebook; without a head the first column holds words, to the left."""
+    first = "<td>" if head else "<td style='text-align:left'>"
+    columns = f"<tr>{''.join(f'<th>{words}</th>' for words in head)}</tr>" if head else ""
+    body = "".join(
+        f"<tr>{first}" + "</td><td>".join(html.escape(cell) for cell in row) + "</td></tr>" for row in rows
+    )  # fmt: skip
+    return f"<table><caption>{html.escape(title)}</caption>{columns}{body}</table>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,10 +226,7 @@ class Simulation:
         return str(self)
 
     def _repr_html_(self) -> str:
-        body = "".join(
-            f"<tr><td style='text-align:left'>{html.escape(w)}</td><td>{html.escape(v)}</td></tr>" for w, v in self.rows()
-        )
-        return f"<table><caption>{html.escape(self.title)}</caption>{body}</table>"
+        return as_html(self.title, self.rows())
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,17 +284,13 @@ class Baselines:
 
     def __str__(self) -> str:
         table = [("model", "ridge", "test risk", "training error"), *self.rows()]
-        widths = [max(len(row[i]) for row in table) for i in range(4)]
-        lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
         note = ["interrupted: the last model is incomplete"] if any(each.interrupted for each in self) else []
-        return "\n".join([self.title, *("  " + line for line in lines), *note])
+        return "\n".join([self.title, *aligned(table), *note])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{words}</th>" for words in ("model", "ridge", "test risk", "training error"))
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
-        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>"
+        return as_html(self.title, self.rows(), ("model", "ridge", "test risk", "training error"))
 
 
 class Interrupted(KeyboardInterrupt):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from firststep.compare import at_size
 from firststep.errors import InvalidParameter
 from firststep.problem import MAX_SIZE, Problem, Sizes, choice, whole
-from firststep.results import Interrupted, plain, versions, with_error
+from firststep.results import Interrupted, aligned, as_html, plain, versions, with_error
 from firststep.simulation.spectra import check_memory, layer_spectrum
 from firststep.theory.predict import BULKS
 from firststep.theory.resolvent import MATRICES
@@ -102,8 +101,7 @@ class Spectrum:
 
     def __str__(self) -> str:
         table = [("", f"theory ({self.law.bulk} bulk)", "simulation", "difference", "z"), *self.rows()]
-        widths = [max(len(line[i]) for line in table) for i in range(5)]
-        lines = ["  " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in table]
+        lines = aligned(table)
         zeros = f", {self.law.zeros:.4g} of it at zero" if self.law.atoms else ""
         bands = " and ".join(f"{low:.5g} to {high:.5g}" for low, high in self.law.bands)
         lines.append(f"  predicted bulk: {bands}; mass {self.law.mass:.4f}{zeros}")
@@ -115,9 +113,7 @@ class Spectrum:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{words}</th>" for words in ("", "theory", "simulation", "difference", "z"))
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
-        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>"
+        return as_html(self.title, self.rows(), ("", "theory", "simulation", "difference", "z"))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values fit for JSON."""

@@ -17,6 +17,7 @@ import scipy.linalg.blas
 from threadpoolctl import threadpool_limits
 
 from firststep.errors import BackendUnavailable, InvalidParameter
+from firststep.numerics.devices import jax_device
 from firststep.problem import choice
 from firststep.simulation.randomness import CHUNK, DeviceDraws, HostDraws
 
@@ -167,7 +168,7 @@ class JaxBackend(Backend):
         self._jax = jax
         self.xp, self.special = jnp, special
         self.dtype = np.dtype(dtype)
-        self._device = _jax_device(jax, device)
+        self._device = jax_device(jax, device)
         self.device = self._device.platform
         self.cholesky_solve = self.compile(self._cholesky_solve)
 
@@ -246,16 +247,6 @@ class JaxBackend(Backend):
             return available_memory()
         stats = self._device.memory_stats() or {}
         return stats.get("bytes_limit")
-
-
-def _jax_device(jax: Any, device: str) -> Any:
-    if device == "auto":
-        return jax.devices()[0]
-    try:
-        return jax.devices(device)[0]
-    except RuntimeError:
-        found = ", ".join(sorted({each.platform for each in jax.devices()}))
-        raise BackendUnavailable("device", f"one that JAX finds here ({found})", device, "no GPU is visible") from None
 
 
 def make_backend(name: str = "numpy", device: str = "auto", dtype: str = "float64", threads: int = 1) -> Backend:

@@ -9,7 +9,7 @@ from typing import Any
 from firststep.activations import Activation
 from firststep.errors import InvalidParameter
 from firststep.inputs import GAUSSIAN, InputLaw
-from firststep.problem import Problem, Sizes, choice, whole
+from firststep.problem import MAX_SIZE, Problem, Sizes, choice, whole
 from firststep.readouts import ReadoutLaw
 
 NETWORK_MODELS = ("network", "spiked", "conditional", "gaussian", "random-features")
@@ -66,6 +66,11 @@ class Training:
         if made.reuse and made.steps > 1 and made.batches == "fresh":
             raise InvalidParameter("batches", "same when reuse is combined with several steps", "fresh")
         return made
+
+
+def test_set_size(asked: Any, sizes: Sizes) -> int:
+    """Samples of a test set: as many as asked for, or max(2000, 4 d)."""
+    return max(2000, 4 * sizes.dimension) if asked is None else whole("test-samples", asked, 2, MAX_SIZE)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from firststep.errors import InvalidParameter
 from firststep.inputs import DataInputs, InputLaw, input_law
 from firststep.problem import Problem, Sizes, whole
+from firststep.results import aligned, as_html
 from firststep.simulation.backends import make_backend
 from firststep.simulation.data import InputArrays, input_rows, open_draws
 from firststep.simulation.design import features_design
@@ -103,17 +104,13 @@ class InputDiagnosis:
 
     def __str__(self) -> str:
         table = [("", "measured", "N(0, I)"), *self.lines()]
-        widths = [max(len(line[i]) for line in table) for i in range(3)]
-        body = ("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table)
-        return "\n".join([self.title, *body, self.verdict, *(f"  {reason}" for reason in self.reasons)])
+        return "\n".join([self.title, *aligned(table), self.verdict, *(f"  {reason}" for reason in self.reasons)])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{words}</th>" for words in ("", "measured", "N(0, I)"))
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in self.lines())
         verdict = html.escape(" ".join([self.verdict, "; ".join(self.reasons)]).strip())
-        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table><p>{verdict}</p>"
+        return f"{as_html(self.title, self.lines(), ('', 'measured', 'N(0, I)'))}<p>{verdict}</p>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values fit for JSON."""

@@ -17,7 +17,7 @@ from firststep.problem import MAX_SIZE, Problem, Sizes, choice, whole
 from firststep.results import Interrupted, Simulation, versions
 from firststep.simulation.backends import BACKENDS, Backend, block_rows, make_backend
 from firststep.simulation.baselines import baseline_kernel
-from firststep.simulation.design import NETWORK_MODELS, Design
+from firststep.simulation.design import NETWORK_MODELS, Design, test_set_size
 from firststep.simulation.network import Measured, network_kernel
 from firststep.simulation.observables import KAPPA_CENTERS
 from firststep.simulation.randomness import CHUNK
@@ -85,7 +85,7 @@ class Plan:
     ) -> Plan:  # fmt: skip
         choice("backend", backend, BACKENDS)
         where = (backend, device, dtype, whole("threads", threads, 1))
-        tests = max(2000, 4 * sizes.dimension) if test_samples is None else whole("test-samples", test_samples, 2, MAX_SIZE)
+        tests = test_set_size(test_samples, sizes)
         engine = cached_backend(*where)
         rows = block_rows(sizes.width, sizes.dimension, engine) if block is None else _block(block)
         count, first = whole("replicates", replicates, 1, MAX_SIZE), whole("first-replicate", first_replicate, 0, MAX_SIZE)

@@ -13,7 +13,7 @@ from firststep.errors import InvalidParameter
 from firststep.inputs import input_law
 from firststep.problem import Problem, whole
 from firststep.simulation.backends import block_rows, make_backend
-from firststep.simulation.design import Training, make_design
+from firststep.simulation.design import Training, make_design, test_set_size
 from firststep.simulation.network import NetworkKernel
 from firststep.simulation.run import sizes_for
 from firststep.simulation.teachers import first_direction
@@ -88,7 +88,7 @@ def training_path(
     training = Training.checked(steps, batches, False, parameterization, optimizer)
     backend = make_backend("numpy", "cpu", "float64", 1)
     rows = block_rows(sizes.width, sizes.dimension, backend)
-    tests = max(2000, 4 * sizes.dimension) if test_samples is None else whole("test-samples", test_samples, 2)
+    tests = test_set_size(test_samples, sizes)
     design = make_design(problem, "network", training, sizes, tests, rows, None, law, terms_of(teacher_terms))
     seed, number = whole("seed", seed, 0), whole("replicate", replicate, 0)
 

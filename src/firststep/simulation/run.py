@@ -13,7 +13,7 @@ from firststep.inputs import InputLaw, input_law
 from firststep.problem import Problem, Sizes, choice
 from firststep.results import Baselines, Interrupted, Simulation
 from firststep.simulation.backends import Backend, block_rows
-from firststep.simulation.design import BASELINES, DEFAULT_KERNELS, MODELS, TRAINED, Design, Training, make_design
+from firststep.simulation.design import BASELINES, DEFAULT_KERNELS, MODELS, TRAINED, Design, Training, make_design, test_set_size
 from firststep.simulation.execute import PER_RIDGE, Job, Plan, Progress, available_cores, cached_backend, execute, work
 from firststep.simulation.teachers import teacher_terms as terms_of
 from firststep.simulation.workers import Workers
@@ -170,7 +170,7 @@ def replicate_cost(problem: Problem, model: str = "network") -> tuple[float, int
 def _plain_design(problem: Problem, model: str, engine: Backend, options: Mapping[str, Any]) -> Design:
     """The design at the problem's own dimension, for its size alone: options that do not change it are as by default."""
     sizes = problem.sizes()
-    tests, rows = options.get("test_samples") or max(2000, 4 * sizes.dimension), block_rows(sizes.width, sizes.dimension, engine)
+    tests, rows = test_set_size(options.get("test_samples"), sizes), block_rows(sizes.width, sizes.dimension, engine)
     names = ("steps", "batches", "parameterization", "optimizer")
     training = Training(**{name: options[name] for name in names if name in options and model in TRAINED})
     law = input_law(options.get("inputs", "gaussian"))

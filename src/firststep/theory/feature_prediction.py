@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from firststep.activations import Activation
 from firststep.problem import Problem, Sizes
-from firststep.results import plain
+from firststep.results import as_html, plain
 from firststep.theory.directions import Directions
 from firststep.theory.layer_nodes import Grid
 from firststep.theory.quenched import Solution
@@ -175,7 +174,4 @@ class FeaturePrediction:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        body = "".join(
-            f"<tr><td style='text-align:left'>{html.escape(w)}</td><td>{html.escape(v)}</td></tr>" for w, v in self.rows()
-        )
-        return f"<table><caption>{html.escape(self.title)}</caption>{body}</table>"
+        return as_html(self.title, self.rows())

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from firststep.activations import Activation, activation
 from firststep.errors import BackendUnavailable, InvalidParameter, NotConverged
+from firststep.numerics.devices import jax_device
 from firststep.problem import Problem, Sizes, choice
 from firststep.results import versions
 from firststep.theory.directions import choose_directions
@@ -123,12 +124,7 @@ def _matrices(backend: str, device: str) -> Iterator[Matrices]:
         import jax.scipy.linalg
     except ImportError:
         raise BackendUnavailable("backend", "one that is installed", "jax", "try: pip install jax") from None
-    try:
-        where = jax.devices()[0] if device == "auto" else jax.devices(device)[0]
-    except RuntimeError:
-        found = ", ".join(sorted({each.platform for each in jax.devices()}))
-        raise BackendUnavailable("device", f"one that JAX finds here ({found})", device, "no GPU is visible") from None
-    with jax.enable_x64(True), jax.default_device(where), jax.default_matmul_precision("highest"):
+    with jax.enable_x64(True), jax.default_device(jax_device(jax, device)), jax.default_matmul_precision("highest"):
         yield DeviceMatrices(jax)
 
 

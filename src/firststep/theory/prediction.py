@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from firststep.errors import NotConverged
 from firststep.problem import Problem
-from firststep.results import plain
+from firststep.results import aligned, as_html, plain
 from firststep.theory.closed_forms import TauStar, WeightSpectrum, tau_star, weight_spectrum
 from firststep.theory.solver import Point
 
@@ -340,14 +340,9 @@ class Prediction:
         for i, status in enumerate(np.ravel(self.status)):
             lines.append([*(f"{c[i]:.5g}" for c in columns), *(f"{r[i]:.6g}" for r in results), str(status)])
         shown = lines if len(lines) <= 61 else [*lines[:31], ["..."] * len(lines[0]), *lines[-30:]]
-        widths = [max(len(line[i]) for line in shown) for i in range(len(shown[0]))]
-        body = ("  " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in shown)
-        return "\n".join([self.title, *body])
+        return "\n".join([self.title, *aligned(shown)])
 
     def _repr_html_(self) -> str:
         if self.shape != ():
             return f"<pre>{html.escape(self._array_text())}</pre>"
-        body = "".join(
-            f"<tr><td style='text-align:left'>{html.escape(w)}</td><td>{html.escape(v)}</td></tr>" for w, v in self.rows()
-        )
-        return f"<table><caption>{html.escape(self.title)}</caption>{body}</table>"
+        return as_html(self.title, self.rows())

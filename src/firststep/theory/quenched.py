@@ -66,6 +66,11 @@ class Matrices:
             raise NotConverged(NOT_POSITIVE)
         return _symmetric(factor.T)
 
+    def plus_diagonal(self, matrix: Any, values: Any) -> Any:
+        """matrix + diag(values), or + values times the identity; the matrix is used up."""
+        np.einsum("ii->i", matrix)[:] += values
+        return matrix
+
     def symmetric_product(self, left: Any, right: Any) -> Any:
         """left @ right, which is known to be symmetric: only the blocks on and above the diagonal are computed."""
         product = np.empty_like(left)
@@ -87,7 +92,7 @@ def _symmetric(matrix: Array, block: int = 256) -> Array:
 
 
 class DeviceMatrices(Matrices):
-    """The same on a JAX device, in double precision; to be used inside ``scope``."""
+    """The same on a JAX device; to be used where JAX is in double precision."""
 
     def __init__(self, jax: Any) -> None:
         self.xp, self._linalg = jax.numpy, jax.scipy.linalg
@@ -101,6 +106,9 @@ class DeviceMatrices(Matrices):
         if not bool(self.xp.isfinite(inverse[0, 0])):
             raise NotConverged(NOT_POSITIVE)
         return (inverse + inverse.T) / 2
+
+    def plus_diagonal(self, matrix: Any, values: Any) -> Any:
+        return matrix + self.xp.diag(self.xp.broadcast_to(values, (len(matrix),)))
 
     def symmetric_product(self, left: Any, right: Any) -> Any:
         return left @ right
@@ -164,13 +172,7 @@ class Layer:
         total = (self.slope.neurons.T @ inner[0]) @ self.slope.neurons
         total *= self.gram
         total += (self.mean.neurons.T @ inner[1]) @ self.mean.neurons
-        return self.plus_diagonal(total, put(weights) @ self.rest)
-
-    def plus_diagonal(self, matrix: Any, values: Any) -> Any:
-        if self.matrices.xp is np:
-            np.einsum("ii->i", matrix)[:] += values
-            return matrix
-        return matrix + self.matrices.xp.diag(self.matrices.xp.broadcast_to(values, (len(matrix),)))
+        return self.matrices.plus_diagonal(total, put(weights) @ self.rest)
 
     def traces(self, matrix: Any) -> Array:
         """(1/n) Tr(Sigma_k matrix) for every k."""
@@ -183,7 +185,7 @@ class Layer:
 
     def inverse(self, weights: Array, tau: float) -> Any:
         """A^-1, A = tau + sum_k weights_k Sigma_k."""
-        return self.matrices.inverse(self.plus_diagonal(self.mix(weights), tau))
+        return self.matrices.inverse(self.matrices.plus_diagonal(self.mix(weights), tau))
 
     def response(self, inverse: Any, weights: Array) -> Array:
         """Q weights."""
@@ -304,7 +306,7 @@ def first_guess(layer: Layer, scaling: Scaling) -> Array:
 
 
 class Solver:
-    """Solves one layer for several ridges: the small copy is made once, and each ridge starts where the last one ended."""
+    """Solves one layer for several ridges: the small copy is made once, and solved first for each of them."""
 
     def __init__(self, layer: Layer, across: Array) -> None:
         """``across``: the weights without their part along the directions, d x N."""
