@@ -58,7 +58,15 @@ def main() -> None:
     parser.add_argument("--student", default="tanh")
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    one = Problem(student=arguments.student, teacher="sin", alpha=N / D, alpha0=N0 / D, beta=1, step=3, ridge=0.03)
+    one = Problem(
+        student=arguments.student,
+        teacher="sin",
+        alpha=N / D,
+        alpha0=N0 / D,
+        beta=1,
+        step=3,
+        ridge=0.03,
+    )
     many = one.replace(ridge="1e-4..1e2:32")
     backend = NumpyBackend()
     with backend.scope():
@@ -72,7 +80,9 @@ def main() -> None:
             ratios.append(single / alone)
             grids.append(grid / single)
             print(f"floor {alone:.2f} s, one ridge {single:.2f} s, 32 ridges {grid:.2f} s")
-    print(f"replicate / unavoidable linear algebra ({arguments.student}): {statistics.median(ratios):.2f} (claim: at most 1.30)")
+    print(
+        f"replicate / unavoidable linear algebra ({arguments.student}): {statistics.median(ratios):.2f} (claim: at most 1.30)"
+    )
     print(f"32 ridge values / one: {statistics.median(grids):.2f} (claim: at most 2.50)")
 
 

@@ -47,13 +47,17 @@ PICTURE = Path(__file__).parent.parent / "docs" / "images" / "estimators.png"
 def shipped(load: Callable[..., Any]) -> Callable[[int], Sample]:
     def sample(seed: int) -> Sample:
         x, y = load(return_X_y=True)
-        train, test, y_train, y_test = train_test_split(x, y.astype(float), test_size=0.25, random_state=seed)
+        train, test, y_train, y_test = train_test_split(
+            x, y.astype(float), test_size=0.25, random_state=seed
+        )
         return train, y_train, test, y_test
 
     return sample
 
 
-def drawn(make: Callable[[int, np.random.Generator], tuple[Array, Array]], count: int) -> Callable[[int], Sample]:
+def drawn(
+    make: Callable[[int, np.random.Generator], tuple[Array, Array]], count: int
+) -> Callable[[int], Sample]:
     def sample(seed: int) -> Sample:
         x, y = make(count + 2000, np.random.default_rng(seed))
         return x[:count], y[:count], x[count:], y[count:]
@@ -61,7 +65,9 @@ def drawn(make: Callable[[int, np.random.Generator], tuple[Array, Array]], count
     return sample
 
 
-def friedman(function: Callable[..., Any], noise: float) -> Callable[[int, np.random.Generator], tuple[Array, Array]]:
+def friedman(
+    function: Callable[..., Any], noise: float
+) -> Callable[[int, np.random.Generator], tuple[Array, Array]]:
     return lambda n, rng: function(n, noise=noise, random_state=int(rng.integers(2**31)))
 
 
@@ -71,7 +77,10 @@ def teacher(
     """y = sum of function(<x, theta_k>) over orthonormal directions + 0.2 eps, x ~ N(0, I)."""
 
     def make(n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        x, thetas = rng.standard_normal((n, d)), np.linalg.qr(rng.standard_normal((d, directions)))[0]
+        x, thetas = (
+            rng.standard_normal((n, d)),
+            np.linalg.qr(rng.standard_normal((d, directions)))[0],
+        )
         return x, function(x @ thetas).sum(axis=1) + 0.2 * rng.standard_normal(n)
 
     return make
@@ -102,7 +111,9 @@ class RBFFeatures(BaseEstimator):  # type: ignore[misc]
     def fit(self, x: Array, y: Array) -> RBFFeatures:
         best = -np.inf
         for factor in (0.1, 0.3, 1.0, 3.0):
-            sampler = RBFSampler(gamma=factor / x.shape[1], n_components=WIDTH, random_state=self.seed)
+            sampler = RBFSampler(
+                gamma=factor / x.shape[1], n_components=WIDTH, random_state=self.seed
+            )
             model = make_pipeline(StandardScaler(), sampler, RidgeCV(ALPHAS)).fit(x, y)
             if model[-1].best_score_ > best:
                 best, self.model_ = model[-1].best_score_, model
@@ -113,14 +124,21 @@ class RBFFeatures(BaseEstimator):  # type: ignore[misc]
 
 
 def kernel_ridge(d: int) -> Any:
-    grid = {"kernelridge__gamma": [f / d for f in (0.1, 0.3, 1.0)], "kernelridge__alpha": [0.01, 0.1, 1.0, 10.0]}
+    grid = {
+        "kernelridge__gamma": [f / d for f in (0.1, 0.3, 1.0)],
+        "kernelridge__alpha": [0.01, 0.1, 1.0, 10.0],
+    }
     inner = GridSearchCV(make_pipeline(StandardScaler(), KernelRidge(kernel="rbf")), grid, cv=3)
     return TransformedTargetRegressor(inner, transformer=StandardScaler())
 
 
 def perceptron(seed: int) -> Any:
-    network = MLPRegressor(hidden_layer_sizes=(WIDTH,), early_stopping=True, max_iter=500, random_state=seed)
-    return TransformedTargetRegressor(make_pipeline(StandardScaler(), network), transformer=StandardScaler())
+    network = MLPRegressor(
+        hidden_layer_sizes=(WIDTH,), early_stopping=True, max_iter=500, random_state=seed
+    )
+    return TransformedTargetRegressor(
+        make_pipeline(StandardScaler(), network), transformer=StandardScaler()
+    )
 
 
 METHODS: dict[str, Callable[[int, int], Any]] = {
@@ -181,9 +199,17 @@ def draw(means: Array, errors: Array) -> None:
             rows = np.arange(len(DATA)) + (j - (len(METHODS) - 1) / 2) * 0.12
             size = 8 if name == OURS else 6
             axes.errorbar(
-                means[:, j], rows, xerr=errors[:, j], fmt=marker, color=plots.COLORS[color], markersize=size, linewidth=1.2,
-                markeredgecolor="white", markeredgewidth=0.5, label=name,
-            )  # fmt: skip
+                means[:, j],
+                rows,
+                xerr=errors[:, j],
+                fmt=marker,
+                color=plots.COLORS[color],
+                markersize=size,
+                linewidth=1.2,
+                markeredgecolor="white",
+                markeredgewidth=0.5,
+                label=name,
+            )
         axes.axvline(0, color="#888888", linewidth=0.8, zorder=1)
         axes.set_yticks(range(len(DATA)), list(DATA))
         axes.tick_params(axis="y", length=0)
@@ -193,7 +219,11 @@ def draw(means: Array, errors: Array) -> None:
         axes.spines["left"].set_visible(False)
         axes.set_xlabel(f"test R², mean and standard error of {REPEATS} repeats")
         figure.legend(
-            *axes.get_legend_handles_labels(), ncols=len(METHODS), loc="outside upper center", columnspacing=1.2, handletextpad=0.2
+            *axes.get_legend_handles_labels(),
+            ncols=len(METHODS),
+            loc="outside upper center",
+            columnspacing=1.2,
+            handletextpad=0.2,
         )
         figure.savefig(PICTURE, dpi=140)
 
@@ -210,7 +240,9 @@ def devices(device: str, count: int, d: int, width: int) -> None:
         seconds.append(time.perf_counter() - begin)
     apart = np.abs(models[0].predict(x) - models[-1].predict(x)).max()
     host, compiling, compiled = seconds
-    print(f"{count} x {d}, width {width}: NumPy {host:.2f} s, JAX on {device} {compiled:.2f} s ({host / compiled:.1f} times),")
+    print(
+        f"{count} x {d}, width {width}: NumPy {host:.2f} s, JAX on {device} {compiled:.2f} s ({host / compiled:.1f} times),"
+    )
     print(f"{compiling:.0f} s the first time, with compilation; predictions differ by {apart:.1e}")
 
 
@@ -223,7 +255,11 @@ def even_teachers() -> None:
         for seed in range(REPEATS):
             x, y, tests, truth = sample(seed)
             for j, options in enumerate(({"step": 0}, {}, {"steps": 3})):
-                found[j, seed] = OneStepRegressor(WIDTH, random_state=seed, **options).fit(x, y).score(tests, truth)
+                found[j, seed] = (
+                    OneStepRegressor(WIDTH, random_state=seed, **options)
+                    .fit(x, y)
+                    .score(tests, truth)
+                )
         print(f"d = {d}: " + ", ".join(f"{each.mean():.3f} ± {spread(each):.3f}" for each in found))
 
 
@@ -237,7 +273,10 @@ def main() -> None:
         scores, seconds = measure(METHODS, REPEATS)
     names = list(METHODS)
     means, errors = scores.mean(axis=-1), spread(scores)
-    cells = [[f"{means[i, j]:.3f} ± {errors[i, j]:.3f}" for j in range(len(names))] for i in range(len(DATA))]
+    cells = [
+        [f"{means[i, j]:.3f} ± {errors[i, j]:.3f}" for j in range(len(names))]
+        for i in range(len(DATA))
+    ]
     print(f"test R², {REPEATS} repeats, width {WIDTH}\n")
     table(names, zip(DATA, cells, strict=True))
     ratios = np.median(seconds / seconds[:, :1], axis=-1)
@@ -245,18 +284,26 @@ def main() -> None:
     table(names, ((name, [f"{r:.2g}" for r in ratios[i]]) for i, name in enumerate(DATA)))
     print(
         "seconds of one step:",
-        ", ".join(f"{name} {s:.2g}" for name, s in zip(DATA, np.median(seconds[:, 0], axis=-1), strict=True)),
+        ", ".join(
+            f"{name} {s:.2g}"
+            for name, s in zip(DATA, np.median(seconds[:, 0], axis=-1), strict=True)
+        ),
     )
     draw(means, errors)
     with threadpool_limits(1):
         others = {
-            name: (lambda seed, d, o=options: OneStepRegressor(WIDTH, random_state=seed, **o)) for name, options in CHOICES.items()
+            name: (lambda seed, d, o=options: OneStepRegressor(WIDTH, random_state=seed, **o))
+            for name, options in CHOICES.items()
         }
         scores, _ = measure(others, REPEATS)
     apart = scores - scores[:, :1]
     print("\ntest R² minus that of the default, the same data and seeds\n")
     cells = [
-        [f"{scores[i, 0].mean():.3f}", *(f"{a.mean():+.3f} ± {spread(a):.3f}" for a in apart[i, 1:])] for i in range(len(DATA))
+        [
+            f"{scores[i, 0].mean():.3f}",
+            *(f"{a.mean():+.3f} ± {spread(a):.3f}" for a in apart[i, 1:]),
+        ]
+        for i in range(len(DATA))
     ]
     table(list(CHOICES), zip(DATA, cells, strict=True))
     with threadpool_limits(1):

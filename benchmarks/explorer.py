@@ -18,20 +18,47 @@ from typing import Any
 import httpx
 
 PROBLEM: dict[str, Any] = {
-    "student": "tanh", "teacher": "sin", "alpha": 2.0, "beta": 1.0, "alpha0": 8.0, "step": 2.0, "step_exponent": 0.5, "ridge": 0.03,
-    "noise": 0.1, "readout": "ones", "init": "gaussian", "dimension": "inf",
-}  # fmt: skip
-NETWORKS = {"axis": "alpha", "at": [1.0, 2.0, 4.0], "dimension": 900, "replicates": 50, "seed": 0, "model": "network"}
+    "student": "tanh",
+    "teacher": "sin",
+    "alpha": 2.0,
+    "beta": 1.0,
+    "alpha0": 8.0,
+    "step": 2.0,
+    "step_exponent": 0.5,
+    "ridge": 0.03,
+    "noise": 0.1,
+    "readout": "ones",
+    "init": "gaussian",
+    "dimension": "inf",
+}
+NETWORKS = {
+    "axis": "alpha",
+    "at": [1.0, 2.0, 4.0],
+    "dimension": 900,
+    "replicates": 50,
+    "seed": 0,
+    "model": "network",
+}
 
 
 def curve(number: float, **changes: Any) -> dict[str, Any]:
     """A curve of 60 points at a ridge that no other request has."""
     problem = {**PROBLEM, **changes, "ridge": 0.03 * (1 + number)}
-    return {"problem": problem, "axis": "alpha", "from": 0.25, "to": 16.0, "scale": "log", "points": 60, "line": "exact",
-            "quantity": "risk"}  # fmt: skip
+    return {
+        "problem": problem,
+        "axis": "alpha",
+        "from": 0.25,
+        "to": 16.0,
+        "scale": "log",
+        "points": 60,
+        "line": "exact",
+        "quantity": "risk",
+    }
 
 
-async def move(client: httpx.AsyncClient, count: int, pause: float = 0.0, **changes: Any) -> list[float]:
+async def move(
+    client: httpx.AsyncClient, count: int, pause: float = 0.0, **changes: Any
+) -> list[float]:
     """Times of a slider that is moved ``count`` times; the next request is sent when the last is answered."""
     times = []
     for _ in range(count):
@@ -53,21 +80,30 @@ async def measure(address: str) -> None:
     async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
         await move(client, 6)
         for label, changes in (
-            ("tanh, ones", {}), ("relu, signs", {"student": "relu", "readout": "signs"}),
+            ("tanh, ones", {}),
+            ("relu, signs", {"student": "relu", "readout": "signs"}),
             ("tanh, gaussian", {"readout": "gaussian"}),
-        ):  # fmt: skip
+        ):
             await move(client, 4, **changes)
-            print(f"slider to new curve of 60 points, {label}: {told(await move(client, 30, **changes))}")
-        async with client.stream("POST", "/api/simulate", json={**NETWORKS, "problem": PROBLEM}) as answer:
+            print(
+                f"slider to new curve of 60 points, {label}: {told(await move(client, 30, **changes))}"
+            )
+        async with client.stream(
+            "POST", "/api/simulate", json={**NETWORKS, "problem": PROBLEM}
+        ) as answer:
             lines = answer.aiter_lines()
             await anext(lines)
             await asyncio.sleep(2)
-            print(f"the same while networks are simulated on every core: {told(await move(client, 30))}")
+            print(
+                f"the same while networks are simulated on every core: {told(await move(client, 30))}"
+            )
         many = [move(client, 15, pause=random.uniform(0, 0.1)) for _ in range(20)]
         begin = time.perf_counter()
         times = [each for some in await asyncio.gather(*many) for each in some]
         rate = len(times) / (time.perf_counter() - begin)
-        print(f"20 clients that move sliders, {len(times)} requests: {told(times)}, {rate:.0f} a second, no error")
+        print(
+            f"20 clients that move sliders, {len(times)} requests: {told(times)}, {rate:.0f} a second, no error"
+        )
 
 
 def main() -> None:

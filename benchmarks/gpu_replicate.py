@@ -40,7 +40,9 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=4)
     arguments = parser.parse_args()
     d, n = arguments.dimension, round(arguments.ratio * arguments.dimension)
-    problem = Problem(student=arguments.student, teacher="sin", alpha=arguments.ratio, beta=1, step=1, ridge=0.01)
+    problem = Problem(
+        student=arguments.student, teacher="sin", alpha=arguments.ratio, beta=1, step=1, ridge=0.01
+    )
     tests = 4 * d
     work = 4 * n * d * d + 2 * n * d * d + n * d * d + d**3 / 3 + 2 * tests * d * d
     rate = matrix_rate(8192)
@@ -50,7 +52,9 @@ def main() -> None:
     print(f"device {jax.devices()[0]}, jax {jax.__version__}")
     print(f"matrix product {rate / 1e12:.1f} TFLOP/s")
     for each in seconds:
-        print(f"replicate {each:.3f} s, {work / each / 1e12:.1f} TFLOP/s, {work / each / rate:.1%} of the matrix product")
+        print(
+            f"replicate {each:.3f} s, {work / each / 1e12:.1f} TFLOP/s, {work / each / rate:.1%} of the matrix product"
+        )
     print(f"risk {found.risk}")
 
 

@@ -24,7 +24,15 @@ def main() -> None:
     parser.add_argument("--ratio", type=float, default=3.0)
     parser.add_argument("--model", default="network")
     arguments = parser.parse_args()
-    fields = dict(student="tanh", teacher="sin", alpha=arguments.ratio, alpha0=arguments.step_ratio, beta=1, step=1, ridge=0.01)
+    fields = dict(
+        student="tanh",
+        teacher="sin",
+        alpha=arguments.ratio,
+        alpha0=arguments.step_ratio,
+        beta=1,
+        step=1,
+        ridge=0.01,
+    )
     program = (
         f"import firststep; p = firststep.Problem(**{fields!r});"
         f"print(firststep.simulate(p, {arguments.dimension}, 1, workers=1, model={arguments.model!r}).risk)"
@@ -34,8 +42,12 @@ def main() -> None:
     problem = Problem(**fields)
     sizes = problem.sizes(arguments.dimension)
     rows = block_rows(sizes.width, sizes.dimension, NumpyBackend())
-    design = make_design(problem, arguments.model, Training(), sizes, 4 * sizes.dimension, rows, None)
-    print(f"peak {peak / 1e9:.2f} GB (claim: under 1.60); estimated before starting {design.memory(8) / 1e9:.2f} GB")
+    design = make_design(
+        problem, arguments.model, Training(), sizes, 4 * sizes.dimension, rows, None
+    )
+    print(
+        f"peak {peak / 1e9:.2f} GB (claim: under 1.60); estimated before starting {design.memory(8) / 1e9:.2f} GB"
+    )
 
 
 if __name__ == "__main__":

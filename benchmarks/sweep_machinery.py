@@ -28,7 +28,10 @@ def overhead(folder: Path, tasks: int = 12, dimension: int = 1300) -> None:
         begin = time.perf_counter()
         simulate(problem, replicates=1, first_replicate=number, workers=1)
         bare.append(time.perf_counter() - begin)
-        grid = dict(problem=dict(PROBLEM, alpha=2, ridge=0.01), simulate=dict(dimension=dimension, replicates=number + 1))
+        grid = dict(
+            problem=dict(PROBLEM, alpha=2, ridge=0.01),
+            simulate=dict(dimension=dimension, replicates=number + 1),
+        )
         begin = time.perf_counter()
         run_sweep(grid, folder / "overhead.db", workers=1)
         swept.append(time.perf_counter() - begin)
@@ -40,7 +43,10 @@ def overhead(folder: Path, tasks: int = 12, dimension: int = 1300) -> None:
 
 def pretend(experiment: Experiment, path: Path) -> int:
     """Fill a store with made-up numbers for every result of an experiment: only the machinery is timed."""
-    numbers = dict.fromkeys(("risk", "risk_test_error", "training_error", "alignment", "spike_strength"), 0.123456789012345)
+    numbers = dict.fromkeys(
+        ("risk", "risk_test_error", "training_error", "alignment", "spike_strength"),
+        0.123456789012345,
+    )
     records = [
         Record(*wanted, DONE, numbers, {"learned_function": [0.1] * 24}, "", 1.0)
         for unit in experiment.units()
@@ -53,21 +59,29 @@ def pretend(experiment: Experiment, path: Path) -> int:
 
 def resume(folder: Path) -> None:
     grid = dict(
-        problem=PROBLEM, axes=dict(alpha={"linspace": [0.5, 10, 100]}, step={"linspace": [0, 3, 10]}),
+        problem=PROBLEM,
+        axes=dict(alpha={"linspace": [0.5, 10, 100]}, step={"linspace": [0, 3, 10]}),
         simulate=dict(dimension=100, replicates=20),
-    )  # fmt: skip
+    )
     count = pretend(Experiment.from_dict(grid), folder / "resume.db")
     begin = time.perf_counter()
     done = run_sweep(grid, folder / "resume.db")
-    print(f"resuming a finished sweep of {count} tasks: {time.perf_counter() - begin:.2f} s (asked: under 3 s)")
+    print(
+        f"resuming a finished sweep of {count} tasks: {time.perf_counter() - begin:.2f} s (asked: under 3 s)"
+    )
     assert done.complete
 
 
 def export(folder: Path) -> None:
     grid = dict(
-        problem=PROBLEM, axes=dict(alpha={"linspace": [0.5, 10, 100]}, step={"linspace": [0, 3, 10]}, ridge=[0.01, 0.1, 1, 10]),
+        problem=PROBLEM,
+        axes=dict(
+            alpha={"linspace": [0.5, 10, 100]},
+            step={"linspace": [0, 3, 10]},
+            ridge=[0.01, 0.1, 1, 10],
+        ),
         simulate=dict(dimension=100, replicates=25),
-    )  # fmt: skip
+    )
     experiment = Experiment.from_dict(grid)
     count = pretend(experiment, folder / "export.db")
     for kind in ("csv", "parquet", "netcdf"):
@@ -76,7 +90,9 @@ def export(folder: Path) -> None:
         with Store(folder / "export.db") as store:
             held = results(fresh, store)
         getattr(held, f"to_{kind}")(folder / f"table.{kind}")
-        print(f"export of {count} rows as {kind}: {time.perf_counter() - begin:.2f} s (asked: under 3 s)")
+        print(
+            f"export of {count} rows as {kind}: {time.perf_counter() - begin:.2f} s (asked: under 3 s)"
+        )
 
 
 def main() -> None:

@@ -14,7 +14,17 @@ from threadpoolctl import threadpool_limits
 from field_baseline import solve_as_the_field_does
 from firststep import Problem, predict
 
-ONES = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=2, step=3, ridge=0.1 / 3, readout="ones", init="sphere")
+ONES = Problem(
+    student="tanh",
+    teacher="sin",
+    alpha=3,
+    beta=1,
+    alpha0=2,
+    step=3,
+    ridge=0.1 / 3,
+    readout="ones",
+    init="sphere",
+)
 ALPHAS = np.geomspace(0.3, 10, 60)
 STEPS = np.linspace(0.1, 3, 60)
 
@@ -32,11 +42,23 @@ def best(run: Callable[[], Any], times: int = 7) -> float:
 def single() -> None:
     ours = best(lambda: predict(ONES), 25)
     isotropic = best(lambda: predict(ONES, bulk="isotropic"), 25)
-    print(f"one problem, all-ones readout, warm: {1e3 * ours:.1f} ms (exact bulk), {1e3 * isotropic:.1f} ms (isotropic)")
+    print(
+        f"one problem, all-ones readout, warm: {1e3 * ours:.1f} ms (exact bulk), {1e3 * isotropic:.1f} ms (isotropic)"
+    )
     for words, options, mine, value in (
         ("quad at every iteration, drawn 2000 x 2000 matrix, eigh", {}, ours, predict(ONES).risk),
-        ("the same, moments tabulated once and eigvalsh", {"tabulated": True}, ours, predict(ONES).risk),
-        ("isotropic, quad at every iteration", {"spectrum": "none"}, isotropic, predict(ONES, bulk="isotropic").risk),
+        (
+            "the same, moments tabulated once and eigvalsh",
+            {"tabulated": True},
+            ours,
+            predict(ONES).risk,
+        ),
+        (
+            "isotropic, quad at every iteration",
+            {"spectrum": "none"},
+            isotropic,
+            predict(ONES, bulk="isotropic").risk,
+        ),
     ):
         begin = time.perf_counter()
         found = solve_as_the_field_does(ONES, **options)
@@ -73,10 +95,18 @@ def first_call() -> None:
     )
     for student, readout in (("tanh", "ones"), ("relu", "gaussian")):
         times = [
-            float(subprocess.run([sys.executable, "-c", program.format(student, readout)], capture_output=True, text=True).stdout)
+            float(
+                subprocess.run(
+                    [sys.executable, "-c", program.format(student, readout)],
+                    capture_output=True,
+                    text=True,
+                ).stdout
+            )
             for _ in range(3)
         ]
-        print(f"first call in a new process, {student}, {readout}: {np.median(times):.2f} s with the import; nothing is compiled")
+        print(
+            f"first call in a new process, {student}, {readout}: {np.median(times):.2f} s with the import; nothing is compiled"
+        )
 
 
 def main() -> None:

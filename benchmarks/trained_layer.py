@@ -15,8 +15,8 @@ import scipy.linalg
 from threadpoolctl import threadpool_limits
 
 from firststep import Problem
-from firststep.simulation.layer import first_layer
-from firststep.theory.features import predict_features
+from firststep.simulation.running.layer import first_layer
+from firststep.theory.given_layer.predict import predict_features
 
 CASES = (
     ("tanh learns tanh, one direction", dict(student="tanh", teacher="tanh", step=1.0), 1),
@@ -38,14 +38,18 @@ def factorisations(matrix: np.ndarray, backend: str) -> tuple[float, float]:
     """Seconds of a Cholesky factorisation and of an eigendecomposition."""
     if backend == "numpy":
         tall = np.asfortranarray(matrix)
-        return best(lambda: scipy.linalg.lapack.dpotrf(tall, lower=1)), best(lambda: scipy.linalg.eigh(matrix, driver="evd"), 1)
+        return best(lambda: scipy.linalg.lapack.dpotrf(tall, lower=1)), best(
+            lambda: scipy.linalg.eigh(matrix, driver="evd"), 1
+        )
     import jax
     import jax.numpy as jnp
 
     with jax.enable_x64(True):
         there = jnp.asarray(matrix)
         cholesky, eigh = jax.jit(jnp.linalg.cholesky), jax.jit(jnp.linalg.eigh)
-        return best(lambda: cholesky(there).block_until_ready()), best(lambda: eigh(there)[0].block_until_ready())
+        return best(lambda: cholesky(there).block_until_ready()), best(
+            lambda: eigh(there)[0].block_until_ready()
+        )
 
 
 def main() -> None:
@@ -62,13 +66,27 @@ def main() -> None:
             f"{given.backend}, {given.threads} BLAS threads, N = {given.width}: eigendecomposition {eigen / cholesky:.1f} Choleskys"
         )
         for words, settings, directions in CASES:
-            problem = Problem(alpha=2.0, beta=given.width / dimension, alpha0=1.0, ridge=0.01, noise=0.1, **settings)
+            problem = Problem(
+                alpha=2.0,
+                beta=given.width / dimension,
+                alpha0=1.0,
+                ridge=0.01,
+                noise=0.1,
+                **settings,
+            )
             made = first_layer(problem, dimension)
 
-            def predict(made: Any = made, problem: Problem = problem, directions: int = directions) -> Any:
+            def predict(
+                made: Any = made, problem: Problem = problem, directions: int = directions
+            ) -> Any:
                 return predict_features(
-                    made.after, problem, made.teacher, initial=made.before, directions=directions, backend=given.backend
-                )  # fmt: skip
+                    made.after,
+                    problem,
+                    made.teacher,
+                    initial=made.before,
+                    directions=directions,
+                    backend=given.backend,
+                )
 
             found = predict()
             seconds = best(predict, 2)

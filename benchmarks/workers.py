@@ -34,7 +34,9 @@ def main() -> None:
         one = rate(problem, arguments.dimension, arguments.replicates, 1)
         two = rate(problem, arguments.dimension, arguments.replicates, 2)
         ratios.append(two / one)
-        print(f"d = {arguments.dimension}: one worker {one:.2f} replicates/s, two workers {two:.2f}")
+        print(
+            f"d = {arguments.dimension}: one worker {one:.2f} replicates/s, two workers {two:.2f}"
+        )
     print(f"two workers / one: {statistics.median(ratios):.2f} (claim: at least 1.80)")
 
 

@@ -33,7 +33,9 @@ def shrink(source: Path, target: Path) -> None:
     with Image.open(source) as picture:
         plain = picture.convert("RGB")
         if plain.width > WIDTH:
-            plain = plain.resize((WIDTH, round(plain.height * WIDTH / plain.width)), Image.Resampling.LANCZOS)
+            plain = plain.resize(
+                (WIDTH, round(plain.height * WIDTH / plain.width)), Image.Resampling.LANCZOS
+            )
         plain.quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
@@ -48,7 +50,9 @@ def table(verdicts: list[dict[str, Any]]) -> str:
             found = f"{each['points']} | {scores} | {100 * each['largest_relative']:.2f} % | {word}"
         else:
             found = "0 | | | | no theory to compare"
-        lines.append(f"| `{each['figure']}` | {each['dimension']} | {each['replicates']} | {found} |")
+        lines.append(
+            f"| `{each['figure']}` | {each['dimension']} | {each['replicates']} | {found} |"
+        )
     return "\n".join(lines)
 
 
@@ -62,7 +66,9 @@ def main() -> None:
         shrink(folder / f"{name}.png", PICTURES / f"{name}.png")
         command = f"firststep reproduce {name}" + (" --full" if about["full"] else "")
         text = f"{about['source']}. {about['caption']}"
-        parts.append(f"## {about['title']}\n\n{text}\n\n![{name}](images/gallery/{name}.png)\n\n```\n{command}\n```\n")
+        parts.append(
+            f"## {about['title']}\n\n{text}\n\n![{name}](images/gallery/{name}.png)\n\n```\n{command}\n```\n"
+        )
     (HERE / "gallery.md").write_text("\n".join(parts))
     print(table(verdicts))
 

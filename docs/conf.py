@@ -42,7 +42,9 @@ python_maximum_signature_line_length = 120
 toc_object_entries_show_parents = "hide"
 
 
-def docstring_as_markup(app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def docstring_as_markup(
+    app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """Docstrings are plain text: only ``code`` is markup, not |v|^2 or c1*; indented paragraphs are kept; Args become a list."""
     written: list[str] = []
     within = "text"
@@ -55,11 +57,24 @@ def docstring_as_markup(app: Any, kind: str, name: str, obj: Any, options: Any, 
         if line == "Args:":
             written += [":Arguments:"]
         elif within == "arguments":
-            written.append(re.sub(r"^ {4}(\w[\w, ]*): ", r"    * ``\1``: ", re.sub(r"^ {5,}", " " * 6, plain(line))))
+            written.append(
+                re.sub(
+                    r"^ {4}(\w[\w, ]*): ",
+                    r"    * ``\1``: ",
+                    re.sub(r"^ {5,}", " " * 6, plain(line)),
+                )
+            )
         else:
             written.append(line if within == "literal" else plain(line))
     if kind == "class" and hasattr(obj, "model_fields"):
-        written += [":Fields:", *(f"    * ``{field}``: {plain(info.description)}" for field, info in obj.model_fields.items()), ""]
+        written += [
+            ":Fields:",
+            *(
+                f"    * ``{field}``: {plain(info.description)}"
+                for field, info in obj.model_fields.items()
+            ),
+            "",
+        ]
     lines[:] = written
 
 
@@ -67,11 +82,22 @@ def plain(line: str) -> str:
     """The line with what reStructuredText would read as markup escaped outside of ``code``, and public names in it linked."""
     parts = re.split(r"(``.+?``)", line)
     parts[::2] = [re.sub(r"([*|`\\]|_(?!\w))", r"\\\1", part) for part in parts[::2]]
-    parts[1::2] = [f":py:obj:`{name}`" if (name := part.strip("`")) in firststep.__all__ else part for part in parts[1::2]]
+    parts[1::2] = [
+        f":py:obj:`{name}`" if (name := part.strip("`")) in firststep.__all__ else part
+        for part in parts[1::2]
+    ]
     return "".join(parts)
 
 
-def short_signature(app: Any, kind: str, name: str, obj: Any, options: Any, arguments: str | None, returns: str | None) -> Any:
+def short_signature(
+    app: Any,
+    kind: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    arguments: str | None,
+    returns: str | None,
+) -> Any:
     """Fields of a problem without their validators; none for results, which nobody builds by hand."""
     if arguments is None:
         return None
@@ -92,7 +118,9 @@ def check_reference(app: Any, env: Any) -> None:
     known = {name for name, *_ in env.get_domain("py").get_objects()}
     for name in firststep.__all__:
         if f"firststep.{name}" not in known and not name.startswith("__"):
-            logging.getLogger(__name__).warning("docs/reference.md does not show firststep.%s", name)
+            logging.getLogger(__name__).warning(
+                "docs/reference.md does not show firststep.%s", name
+            )
 
 
 class FilesOutside(SphinxTransform):
@@ -109,7 +137,9 @@ class FilesOutside(SphinxTransform):
             page = target.with_name(target.name + ".md")
             if link["refdomain"] == "doc" and page.is_file():
                 path = os.path.relpath(page, folder)
-                link.replace_self(addnodes.download_reference("", "", *link.children, reftarget=f"/{path}"))
+                link.replace_self(
+                    addnodes.download_reference("", "", *link.children, reftarget=f"/{path}")
+                )
             elif target.is_dir():
                 link.replace_self(link.children)
 

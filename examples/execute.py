@@ -41,15 +41,26 @@ def environment(folder: Path) -> dict[str, str]:
     """What the kernel sees: one thread, the CPU, matplotlib's pictures in the notebook, and no settings but its own."""
     without = ("MPLBACKEND", "PYTHONWARNINGS", "PYTHONSTARTUP")
     kept = {name: value for name, value in os.environ.items() if name not in without}
-    own = {name: str(folder) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
-    return {**kept, **own, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    own = {
+        name: str(folder)
+        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+    }
+    return {
+        **kept,
+        **own,
+        "OMP_NUM_THREADS": "1",
+        "JAX_PLATFORMS": "cpu",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
 
 
 def execute(path: Path) -> Any:
     """The notebook with the outputs of a fresh run. A cell that fails ends the run with its error."""
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as settings, tempfile.TemporaryDirectory() as work:
-        os.environ["JUPYTER_RUNTIME_DIR"] = settings  # of the file that tells the kernel where to listen
+        os.environ["JUPYTER_RUNTIME_DIR"] = (
+            settings  # of the file that tells the kernel where to listen
+        )
         manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=ThisPython())
         client = NotebookClient(
             notebook,
@@ -65,7 +76,9 @@ def execute(path: Path) -> Any:
 
 def tidy(notebook: Any) -> Any:
     """Without what differs from one machine to the next."""
-    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    notebook.metadata = nbformat.from_dict(
+        {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    )
     for number, cell in enumerate(notebook.cells, 1):
         cell.id, cell.metadata = f"cell-{number}", nbformat.from_dict({})
         for output in cell.get("outputs", ()):
@@ -84,7 +97,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="file names; default: all")
     parser.add_argument("--out", type=Path, help="folder to write them to; default: in place")
     asked = parser.parse_args()
-    os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")  # what Jupyter will do by default, and warns about until then
+    os.environ.setdefault(
+        "JUPYTER_PLATFORM_DIRS", "1"
+    )  # what Jupyter will do by default, and warns about until then
     failed = 0
     for path in [HERE / name for name in asked.names] or sorted(HERE.glob("*.ipynb")):
         try:

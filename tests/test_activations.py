@@ -15,7 +15,13 @@ from firststep.activations import names
 PI = math.pi
 # c0 = E s, c1 = E z s, c2 = E (z^2-1) s, m2 = E s^2, tau = Var s', all in closed form
 CLOSED = {
-    "erf": (0, 2 / math.sqrt(3 * PI), 0, 2 / PI * math.asin(2 / 3), 4 / PI / math.sqrt(5) - 4 / (3 * PI)),
+    "erf": (
+        0,
+        2 / math.sqrt(3 * PI),
+        0,
+        2 / PI * math.asin(2 / 3),
+        4 / PI / math.sqrt(5) - 4 / (3 * PI),
+    ),
     "relu": (1 / math.sqrt(2 * PI), 0.5, 1 / math.sqrt(2 * PI), 0.5, 0.25),
     "abs": (math.sqrt(2 / PI), 0, math.sqrt(2 / PI), 1, 1),
     "sin": (0, math.exp(-0.5), 0, (1 - math.exp(-2)) / 2, (1 + math.exp(-2)) / 2 - math.exp(-1)),
@@ -23,7 +29,10 @@ CLOSED = {
     "hermite2": (0, 0, 2, 2, 4),
     "hermite3": (0, 0, 0, 6, 18),
     "hermite4": (0, 0, 0, 24, 96),
-    "exp(0.7*z)": tuple(math.exp(0.245) * x for x in (1, 0.7, 0.49, math.exp(0.735), 0.49 * (math.exp(0.735) - math.exp(0.245)))),
+    "exp(0.7*z)": tuple(
+        math.exp(0.245) * x
+        for x in (1, 0.7, 0.49, math.exp(0.735), 0.49 * (math.exp(0.735) - math.exp(0.245)))
+    ),
 }
 
 
@@ -36,7 +45,9 @@ def test_moments_agree_with_closed_forms(name: str) -> None:
     exact = (c0, c1, c2, m2, m2 - c0**2 - c1**2)
     assert got == pytest.approx(exact, rel=1e-12, abs=1e-12)
     slope = made.slope_moments
-    assert (slope.mean, slope.linear, slope.variance) == pytest.approx((c1, c2, tau), rel=1e-12, abs=1e-12)
+    assert (slope.mean, slope.linear, slope.variance) == pytest.approx(
+        (c1, c2, tau), rel=1e-12, abs=1e-12
+    )
     assert max(abs(a - b) for a, b in zip(got, exact, strict=True)) <= 30 * found.error
     assert found.error < 1e-11
 
@@ -58,11 +69,15 @@ def test_moments_agree_with_sampling_and_parts(name: str) -> None:
     sample = made(z)
     error = 5 * sample.std() / math.sqrt(len(z)) + 1e-12
     assert made.moments.mean == pytest.approx(sample.mean(), abs=error)
-    assert made.moments.second_moment == pytest.approx((sample**2).mean(), abs=5 * (sample**2).std() / math.sqrt(len(z)) + 1e-12)
+    assert made.moments.second_moment == pytest.approx(
+        (sample**2).mean(), abs=5 * (sample**2).std() / math.sqrt(len(z)) + 1e-12
+    )
 
 
 def test_hermite_coefficients() -> None:
-    assert activation("hermite3").hermite_coefficients(5) == pytest.approx([0, 0, 0, 6, 0, 0], abs=1e-11)
+    assert activation("hermite3").hermite_coefficients(5) == pytest.approx(
+        [0, 0, 0, 6, 0, 0], abs=1e-11
+    )
     assert activation("relu").hermite_coefficients(4)[2:] == pytest.approx(
         [1 / math.sqrt(2 * PI), 0, -1 / math.sqrt(2 * PI)], abs=1e-12
     )
@@ -71,7 +86,9 @@ def test_hermite_coefficients() -> None:
 def test_wrappers() -> None:
     centered = activation("centered(softplus)")
     assert centered.moments.mean == pytest.approx(0, abs=1e-14)
-    assert centered(0.3) == pytest.approx(activation("softplus")(0.3) - activation("softplus").moments.mean, abs=1e-14)
+    assert centered(0.3) == pytest.approx(
+        activation("softplus")(0.3) - activation("softplus").moments.mean, abs=1e-14
+    )
     normalized = activation("normalized(centered(relu))")
     assert normalized.moments.second_moment == pytest.approx(1, rel=1e-13)
     assert normalized.moments.mean == pytest.approx(0, abs=1e-14)
@@ -105,13 +122,18 @@ def test_jax_functions_work_on_both_sides() -> None:
     assert elu.moments.second_moment == pytest.approx(same.moments.second_moment, rel=1e-13)
 
 
-@pytest.mark.parametrize("source", [lambda z: np.where(z > 0, z, 0), lambda z: z.nothing, lambda z: z.sum(), 7, None, ["tanh"]])
+@pytest.mark.parametrize(
+    "source",
+    [lambda z: np.where(z > 0, z, 0), lambda z: z.nothing, lambda z: z.sum(), 7, None, ["tanh"]],
+)
 def test_what_is_not_an_activation(source) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InvalidParameter, match="teacher must be"):
         activation(source, parameter="teacher")
 
 
-@pytest.mark.parametrize(("text", "words"), [("exp(z**2)", "diverges"), ("1/z", "six digits"), ("log(z)", "not finite")])
+@pytest.mark.parametrize(
+    ("text", "words"), [("exp(z**2)", "diverges"), ("1/z", "six digits"), ("log(z)", "not finite")]
+)
 def test_not_integrable(text: str, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         _ = activation(text).moments

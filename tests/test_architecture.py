@@ -43,11 +43,21 @@ def _part(path: Path) -> str:
 def _imports(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "firststep":
-            names = [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.module.split(".")[0] == "firststep"
+        ):
+            names = (
+                [node.module.split(".")[1]]
+                if "." in node.module
+                else [alias.name for alias in node.names]
+            )
             found.update(names)
         elif isinstance(node, ast.Import):
-            found.update(a.name.split(".")[1] for a in node.names if a.name.startswith("firststep."))
+            found.update(
+                a.name.split(".")[1] for a in node.names if a.name.startswith("firststep.")
+            )
     return found
 
 
@@ -66,7 +76,9 @@ def test_data_flows_one_way() -> None:
 
 def test_importing_is_light() -> None:
     program = "import firststep, sys; print([m for m in ('jax', 'matplotlib', 'sklearn', 'rich', 'cyclopts') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 

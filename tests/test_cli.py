@@ -20,12 +20,29 @@ from firststep import InvalidParameter, Problem, compare, simulate
 from firststep.cli import run
 
 COMMAND = [sys.executable, "-m", "firststep.cli"]
-BASE = ["--student", "tanh", "--teacher", "sin", "--alpha", "3", "--beta", "1", "--alpha0", "4", "--step", "3", "--ridge", "0.0333"]
+BASE = [
+    "--student",
+    "tanh",
+    "--teacher",
+    "sin",
+    "--alpha",
+    "3",
+    "--beta",
+    "1",
+    "--alpha0",
+    "4",
+    "--step",
+    "3",
+    "--ridge",
+    "0.0333",
+]
 SMALL = [*BASE, "--dimension", "40", "--replicates", "3", "--test-samples", "300"]
 
 
 def call(*arguments: str, **options) -> subprocess.CompletedProcess[str]:  # type: ignore[no-untyped-def]
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=120, **options
+    )
 
 
 def test_json_is_one_object_and_nothing_else() -> None:
@@ -33,8 +50,19 @@ def test_json_is_one_object_and_nothing_else() -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     found = json.loads(done.stdout)
-    for key in ("problem", "model", "dimension", "replicates", "risk", "training_error", "alignment", "spike_strength",
-                "kernel_lower_bound", "seconds", "versions"):  # fmt: skip
+    for key in (
+        "problem",
+        "model",
+        "dimension",
+        "replicates",
+        "risk",
+        "training_error",
+        "alignment",
+        "spike_strength",
+        "kernel_lower_bound",
+        "seconds",
+        "versions",
+    ):
         assert key in found
     for key in ("risk", "training_error", "alignment", "spike_strength"):
         assert set(found[key]) == {"mean", "standard_error", "values"}
@@ -51,18 +79,70 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", *SMALL]) == 0
     text = capsys.readouterr().out
     assert re.search(r"test risk +0\.\d+ ± 0\.\d+", text)
-    for words in ("d = 40, N = 40, n0 = 160, n = 120", "3 replicates, seed 0", "alignment", "kernel lower bound"):
+    for words in (
+        "d = 40, N = 40, n0 = 160, n = 120",
+        "3 replicates, seed 0",
+        "alignment",
+        "kernel lower bound",
+    ):
         assert words in text
 
 
 def test_several_ridges_and_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
-        "simulate", "--student", "centered(relu)", "--teacher", "tanh(2*z)", "--alpha", "2", "--beta", "0.5", "--alpha0", "2",
-        "--step", "1.5", "--step-exponent", "0.25", "--ridge", "0.5", "1e-3..1:4", "--ridge-convention", "cui", "--noise", "0.1",
-        "--readout", "-1:0.25,0.5:0.5,2:0.25", "--init", "sphere", "--dimension", "30", "--replicates", "2", "--seed", "3",
-        "--model", "network", "--backend", "numpy", "--workers", "1", "--reuse", "--steps", "2", "--batches", "same",
-        "--parameterization", "mean-field", "--dtype", "float64", "--device", "cpu", "--test-samples", "100", "--json",
-    ]  # fmt: skip
+        "simulate",
+        "--student",
+        "centered(relu)",
+        "--teacher",
+        "tanh(2*z)",
+        "--alpha",
+        "2",
+        "--beta",
+        "0.5",
+        "--alpha0",
+        "2",
+        "--step",
+        "1.5",
+        "--step-exponent",
+        "0.25",
+        "--ridge",
+        "0.5",
+        "1e-3..1:4",
+        "--ridge-convention",
+        "cui",
+        "--noise",
+        "0.1",
+        "--readout",
+        "-1:0.25,0.5:0.5,2:0.25",
+        "--init",
+        "sphere",
+        "--dimension",
+        "30",
+        "--replicates",
+        "2",
+        "--seed",
+        "3",
+        "--model",
+        "network",
+        "--backend",
+        "numpy",
+        "--workers",
+        "1",
+        "--reuse",
+        "--steps",
+        "2",
+        "--batches",
+        "same",
+        "--parameterization",
+        "mean-field",
+        "--dtype",
+        "float64",
+        "--device",
+        "cpu",
+        "--test-samples",
+        "100",
+        "--json",
+    ]
     assert run(arguments) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["problem"]["ridge"] == pytest.approx([0.125, 0.00025, 0.0025, 0.025, 0.25])
@@ -74,16 +154,46 @@ def test_several_ridges_and_every_flag(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_problem_files_and_overrides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "problem.toml"
-    path.write_text('student = "tanh"\nteacher = "sin"\nalpha = 2\nbeta = 1\nstep-exponent = 0\ndimension = 20\n')
-    assert run(["simulate", "--problem", str(path), "--alpha", "4", "--replicates", "1", "--test-samples", "50", "--json"]) == 0
+    path.write_text(
+        'student = "tanh"\nteacher = "sin"\nalpha = 2\nbeta = 1\nstep-exponent = 0\ndimension = 20\n'
+    )
+    assert (
+        run(
+            [
+                "simulate",
+                "--problem",
+                str(path),
+                "--alpha",
+                "4",
+                "--replicates",
+                "1",
+                "--test-samples",
+                "50",
+                "--json",
+            ]
+        )
+        == 0
+    )
     problem = json.loads(capsys.readouterr().out)["problem"]
-    assert (problem["alpha"], problem["alpha0"], problem["step_exponent"], problem["dimension"]) == (4, 4, 0, 20)
+    assert (
+        problem["alpha"],
+        problem["alpha0"],
+        problem["step_exponent"],
+        problem["dimension"],
+    ) == (4, 4, 0, 20)
 
 
 def test_baselines(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["baselines", *SMALL]) == 0
     text = capsys.readouterr().out
-    for model in ("random-features", "ntk", "inner-product-kernel", "distance-kernel", "linear", "kernel lower bound"):
+    for model in (
+        "random-features",
+        "ntk",
+        "inner-product-kernel",
+        "distance-kernel",
+        "linear",
+        "kernel lower bound",
+    ):
         assert model in text
     assert run(["baselines", *SMALL, "--models", "linear", "ntk", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -118,8 +228,14 @@ def test_baselines(capsys: pytest.CaptureFixture[str]) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_bad_input_is_one_line_and_exit_code_2(flags: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    given = {name: value for name, value in zip(SMALL[::2], SMALL[1::2], strict=True) if name not in flags}
+def test_bad_input_is_one_line_and_exit_code_2(
+    flags: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {
+        name: value
+        for name, value in zip(SMALL[::2], SMALL[1::2], strict=True)
+        if name not in flags
+    }
     arguments = [token for pair in given.items() for token in pair]
     assert run(["simulate", *arguments, *flags]) == 2
     output = capsys.readouterr()
@@ -140,14 +256,26 @@ def test_missing_flags_are_all_named(capsys: pytest.CaptureFixture[str]) -> None
 def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--help"]) == 0
     text = capsys.readouterr().out
-    for name in (*Problem.model_fields, "ridge-convention", "replicates", "seed", "model", "backend", "workers", "reuse", "steps"):
+    for name in (
+        *Problem.model_fields,
+        "ridge-convention",
+        "replicates",
+        "seed",
+        "model",
+        "backend",
+        "workers",
+        "reuse",
+        "steps",
+    ):
         assert f"--{name.replace('_', '-')}" in text
     assert run(["--version"]) == 0
     assert run(["models"]) == 0
     assert "spiked random features" in capsys.readouterr().out
 
 
-def test_a_run_that_cannot_be_finished_fails_with_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_cannot_be_finished_fails_with_code_1(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["simulate", *SMALL, "--model", "distance-kernel", "--kernel", "z"]) == 1
     assert "not a kernel" in capsys.readouterr().err
 
@@ -156,8 +284,22 @@ def test_a_run_that_cannot_be_finished_fails_with_code_1(capsys: pytest.CaptureF
 @pytest.mark.parametrize("as_json", [False, True])
 def test_ctrl_c_ends_at_once_and_says_what_is_finished(workers: str, as_json: bool) -> None:
     flags = ["--json"] if as_json else []
-    arguments = [*BASE, "--dimension", "150", "--replicates", "100000", "--workers", workers, *flags]
-    process = subprocess.Popen([*COMMAND, "simulate", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    arguments = [
+        *BASE,
+        "--dimension",
+        "150",
+        "--replicates",
+        "100000",
+        "--workers",
+        workers,
+        *flags,
+    ]
+    process = subprocess.Popen(
+        [*COMMAND, "simulate", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     time.sleep(10)
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
@@ -177,7 +319,15 @@ def test_ctrl_c_ends_at_once_and_says_what_is_finished(workers: str, as_json: bo
 
 @pytest.mark.parametrize("delay", [0.1, 0.3, 0.6])
 def test_ctrl_c_while_it_loads_is_quiet(delay: float) -> None:
-    command = [str(Path(sys.executable).parent / "firststep"), "simulate", *BASE, "--dimension", "150", "--replicates", "1000"]
+    command = [
+        str(Path(sys.executable).parent / "firststep"),
+        "simulate",
+        *BASE,
+        "--dimension",
+        "150",
+        "--replicates",
+        "1000",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
@@ -189,7 +339,12 @@ def test_ctrl_c_while_it_loads_is_quiet(delay: float) -> None:
 
 def test_a_killed_worker_loses_nothing() -> None:
     arguments = [*BASE, "--dimension", "100", "--replicates", "100000", "--workers", "2"]
-    process = subprocess.Popen([*COMMAND, "simulate", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, "simulate", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     time.sleep(5)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
@@ -201,14 +356,21 @@ def test_a_killed_worker_loses_nothing() -> None:
 
 
 def test_output_that_cannot_be_written() -> None:
-    done = subprocess.run(["bash", "-c", f"{' '.join(COMMAND)} models > /dev/full"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", f"{' '.join(COMMAND)} models > /dev/full"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 1
     assert done.stderr == "error: the output could not be written: No space left on device\n"
 
 
 def test_progress_bar_on_a_terminal() -> None:
     parent, child = pty.openpty()
-    process = subprocess.Popen([*COMMAND, "simulate", *SMALL], stdout=subprocess.PIPE, stderr=child, stdin=child)
+    process = subprocess.Popen(
+        [*COMMAND, "simulate", *SMALL], stdout=subprocess.PIPE, stderr=child, stdin=child
+    )
     os.close(child)
     seen = b""
     while select.select([parent], [], [], 30)[0]:
@@ -228,13 +390,29 @@ def test_progress_bar_on_a_terminal() -> None:
 
 def test_closed_pipe_is_quiet() -> None:
     reader = subprocess.run(
-        ["bash", "-c", f"{' '.join(COMMAND)} simulate {' '.join(SMALL)} | true"], capture_output=True, text=True, timeout=60
+        ["bash", "-c", f"{' '.join(COMMAND)} simulate {' '.join(SMALL)} | true"],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert "Traceback" not in reader.stderr
 
 
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["demo", "--out", str(tmp_path / "new" / "folder"), "--dimension", "20", "--replicates", "2"]) == 0
+    assert (
+        run(
+            [
+                "demo",
+                "--out",
+                str(tmp_path / "new" / "folder"),
+                "--dimension",
+                "20",
+                "--replicates",
+                "2",
+            ]
+        )
+        == 0
+    )
     folder = tmp_path / "new" / "folder"
     assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     lines = (folder / "demo.csv").read_text().splitlines()
@@ -272,13 +450,27 @@ def test_predict_as_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> N
     assert done.returncode == 0
     assert done.stderr == ""
     found = json.loads(done.stdout)
-    asked = (
-        "problem risk training_error alignment spike_strength bulk_variance random_features_risk kernel_lower_bound tau_star status"
+    asked = "problem risk training_error alignment spike_strength bulk_variance random_features_risk kernel_lower_bound tau_star status"
+    assert set(asked.split()) | {"residual", "iterations", "quadrature_error", "seconds"} <= set(
+        found
     )
-    assert set(asked.split()) | {"residual", "iterations", "quadrature_error", "seconds"} <= set(found)
     assert found["status"] == "converged"
     assert 0 < found["risk"] < found["random_features_risk"]
-    assert run(["predict", *THEORY, "--ridge", "1e-3..1:3", "--bulk", "isotropic", "--dimension", "500"]) == 0
+    assert (
+        run(
+            [
+                "predict",
+                *THEORY,
+                "--ridge",
+                "1e-3..1:3",
+                "--bulk",
+                "isotropic",
+                "--dimension",
+                "500",
+            ]
+        )
+        == 0
+    )
     text = capsys.readouterr().out
     assert "isotropic bulk" in text
     assert text.count("converged") == 3
@@ -289,7 +481,10 @@ def test_optimize_and_compare(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["over"] == ["ridge"]
     assert 1e-4 < found["optimum"]["ridge"] < 1
-    assert run(["compare", *THEORY, "--dimension", "60", "--replicates", "3", "--test-samples", "300"]) == 0
+    assert (
+        run(["compare", *THEORY, "--dimension", "60", "--replicates", "3", "--test-samples", "300"])
+        == 0
+    )
     text = capsys.readouterr().out
     assert re.search(r"risk +0\.\d+ +0\.\d+ ± 0\.\d+ +[+-]\d+\.\d+ % +[+-]\d", text)
 
@@ -299,12 +494,20 @@ def test_optimize_and_compare(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["predict", *THEORY, "--ridge", "0"], 2, "ridge must be finite and > 0"),
         (["predict", *THEORY, "--bulk", "flat"], 2, "bulk must be one of exact, isotropic"),
-        (["predict", *THEORY, "--step-exponent", "0.3"], 2, "step-exponent must be 0 or 0.5 at d = infinity"),
+        (
+            ["predict", *THEORY, "--step-exponent", "0.3"],
+            2,
+            "step-exponent must be 0 or 0.5 at d = infinity",
+        ),
         (["predict", *THEORY, "--reuse"], 2, "Unknown option"),
         (["predict", *THEORY[:-2], "--student", "sin(40*z)", "--step", "50"], 2, "student"),
         (["optimize", *THEORY, "--over", "rdge"], 2, "did you mean ridge"),
         (["compare", *THEORY], 2, "dimension must be a whole number"),
-        (["compare", *THEORY, "--dimension", "50", "--model", "ntk"], 2, "model must be one of network, spiked, random-features"),
+        (
+            ["compare", *THEORY, "--dimension", "50", "--model", "ntk"],
+            2,
+            "model must be one of network, spiked, random-features",
+        ),
     ],
 )
 def test_mistakes_in_theory_commands_are_one_line(
@@ -318,7 +521,19 @@ def test_mistakes_in_theory_commands_are_one_line(
 
 
 def test_what_cannot_be_resolved_has_no_number(capsys: pytest.CaptureFixture[str]) -> None:
-    steep = ["predict", "--student", "sin(40*z)", "--teacher", "sin", "--alpha", "3", "--beta", "1", "--step", "50"]
+    steep = [
+        "predict",
+        "--student",
+        "sin(40*z)",
+        "--teacher",
+        "sin",
+        "--alpha",
+        "3",
+        "--beta",
+        "1",
+        "--step",
+        "50",
+    ]
     assert run(steep) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -326,7 +541,25 @@ def test_what_cannot_be_resolved_has_no_number(capsys: pytest.CaptureFixture[str
 
 
 def test_a_teacher_that_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["predict", "--student", "tanh", "--teacher", "0*z", "--alpha", "3", "--beta", "1", "--noise", "0.3", "--json"]) == 0
+    assert (
+        run(
+            [
+                "predict",
+                "--student",
+                "tanh",
+                "--teacher",
+                "0*z",
+                "--alpha",
+                "3",
+                "--beta",
+                "1",
+                "--noise",
+                "0.3",
+                "--json",
+            ]
+        )
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["status"] == "converged"
 
 
@@ -336,12 +569,19 @@ def test_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((4000, 20)))
     assert run(["diagnose", str(tmp_path / "rows.npy"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["trusted"] in (True, False)
-    for arguments in (["nofile.npy"], ["gaussian", "--dimension", "-3"], ["gaussian", "--rows", "none"], ["student-t:1"]):
+    for arguments in (
+        ["nofile.npy"],
+        ["gaussian", "--dimension", "-3"],
+        ["gaussian", "--rows", "none"],
+        ["student-t:1"],
+    ):
         assert run(["diagnose", *arguments]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("option", [{"optimizer": "adam"}, {"inputs": "student-t:5"}, {"teacher_terms": ("relu",)}])
+@pytest.mark.parametrize(
+    "option", [{"optimizer": "adam"}, {"inputs": "student-t:5"}, {"teacher_terms": ("relu",)}]
+)
 def test_compare_refuses_what_the_theory_does_not_know(option: dict[str, object]) -> None:
     problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
     with pytest.raises(InvalidParameter, match="left at its default"):

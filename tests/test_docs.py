@@ -23,7 +23,15 @@ def blocks(page: str, language: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/simulation.md", "docs/sweeps.md", "docs/api.md", "docs/layers.md", "docs/inputs.md", "docs/estimators.md"],
+    [
+        "README.md",
+        "docs/simulation.md",
+        "docs/sweeps.md",
+        "docs/api.md",
+        "docs/layers.md",
+        "docs/inputs.md",
+        "docs/estimators.md",
+    ],
 )
 def test_python_examples_run(page: str) -> None:
     import firststep
@@ -39,13 +47,17 @@ def test_python_examples_run(page: str) -> None:
 
 
 def test_the_command_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [block for block in blocks("README.md", "") if block.startswith("firststep simulate")]
+    commands = [
+        block for block in blocks("README.md", "") if block.startswith("firststep simulate")
+    ]
     assert len(commands) == 1
     arguments = shlex.split(commands[0].replace("\\\n", " "))[1:]
     smaller = [{"1000": "30", "20": "2"}.get(word, word) for word in arguments]
     assert run(smaller) == 0
     printed = capsys.readouterr().out
-    shown = next(block for block in blocks("README.md", "") if block.startswith("network: tanh learns sin"))
+    shown = next(
+        block for block in blocks("README.md", "") if block.startswith("network: tanh learns sin")
+    )
     for line in shown.splitlines()[1:]:
         assert line[:50] in printed  # the words of the table, not its numbers
 
@@ -64,7 +76,10 @@ def test_the_experiments_of_the_docs_are_valid(tmp_path: Path) -> None:
     from firststep import Experiment
 
     path = tmp_path / "experiment.toml"
-    for text in (blocks("docs/sweeps.md", "toml")[0], files("firststep.sweep").joinpath("example.toml").read_text()):
+    for text in (
+        blocks("docs/sweeps.md", "toml")[0],
+        files("firststep.sweep").joinpath("example.toml").read_text(),
+    ):
         path.write_text(text)
         assert len(Experiment.from_toml(path).points) in (9 * 9 * 2 * 2, 9 * 2 * 2)
 
@@ -82,7 +97,19 @@ def test_no_page_is_unfinished() -> None:
 
 
 def test_the_documents_build_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "-n", "-d", tmp_path / "trees", ROOT / "docs", tmp_path / "html"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-E",
+        "-W",
+        "-n",
+        "-d",
+        tmp_path / "trees",
+        ROOT / "docs",
+        tmp_path / "html",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "html" / "theory.html").exists()

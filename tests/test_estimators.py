@@ -24,7 +24,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import firststep
-from firststep import InvalidParameter, NotConverged, NotEnoughMemory, OneStepFeatures, OneStepRegressor, Problem, activation
+from firststep import (
+    InvalidParameter,
+    NotConverged,
+    NotEnoughMemory,
+    OneStepFeatures,
+    OneStepRegressor,
+    Problem,
+    activation,
+)
 from firststep.estimators import ridge_path
 from firststep.estimators.kernel import make_kernel
 from firststep.estimators.rows import CHUNK, Running, Split, regroup
@@ -37,7 +45,9 @@ GENERIC = "tanh(1.3*z) + 0.4*(z**2-1)"  # neither odd nor even
 RIDGES = np.geomspace(1e-3, 1e2, 6)
 
 
-def teacher_data(n: int = 60, d: int = 5, seed: int = 0, noise: float = 0.1) -> tuple[Array, Array, Array]:
+def teacher_data(
+    n: int = 60, d: int = 5, seed: int = 0, noise: float = 0.1
+) -> tuple[Array, Array, Array]:
     """A single-index teacher on correlated columns with units of their own; the direction is that of the standardised columns."""
     rng = np.random.default_rng(seed)
     direction = rng.standard_normal(d)
@@ -54,10 +64,16 @@ def plain_start(model: OneStepRegressor, d: int) -> tuple[Array, Array, int]:
     """W0, at and the seed of a fit with a whole number as random_state."""
     seed = int(np.random.RandomState(model.random_state).randint(2**31 - 1))
     draws = HostDraws(seed, 0)
-    return draws.rows("weights", 0, d, model.width) / math.sqrt(d), draws.vector("readout", model.width), seed
+    return (
+        draws.rows("weights", 0, d, model.width) / math.sqrt(d),
+        draws.vector("readout", model.width),
+        seed,
+    )
 
 
-def plain_step(student: Any, x: Array, y: Array, weights: Array, at: Array, step: float, steps: int = 1) -> Array:
+def plain_step(
+    student: Any, x: Array, y: Array, weights: Array, at: Array, step: float, steps: int = 1
+) -> Array:
     """W + eta sqrt(N) G0 with eta = step sqrt(N) and [Ba] (2.1), as the simulation writes it."""
     s, width = activation(student), len(at)
     a = at / math.sqrt(width)
@@ -82,7 +98,11 @@ def brute_force(features: Array, y: Array, ridges: Array) -> Array:
 
 def plain_fit(model: OneStepRegressor, x: Array, y: Array, tests: Array) -> tuple[Array, Array]:
     """Errors (candidates x ridges) and predictions of a model with a given step, with every matrix formed."""
-    x, tests, scaled = (x - x.mean(0)) / x.std(0), (tests - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
+    x, tests, scaled = (
+        (x - x.mean(0)) / x.std(0),
+        (tests - x.mean(0)) / x.std(0),
+        (y - y.mean()) / y.std(),
+    )
     weights, at, seed = plain_start(model, x.shape[1])
     reuses = model.step_fraction in (1.0, "all")
     first = Split(0.75 if reuses else model.step_fraction, seed).is_first(0, len(y))
@@ -90,12 +110,19 @@ def plain_fit(model: OneStepRegressor, x: Array, y: Array, tests: Array) -> tupl
     s = activation(model.student)
 
     def trained(part: Array) -> Array:
-        return plain_step(model.student, x[part], scaled[part], weights, at, model.step, model.steps)
+        return plain_step(
+            model.student, x[part], scaled[part], weights, at, model.step, model.steps
+        )
 
     after, count = trained(first), int(fitted.sum())
     if reuses:
-        fits = [Ridge(alpha=count * ridge, solver="svd").fit(s(x[first] @ after), y[first]) for ridge in model.ridges]
-        errors = np.array([((fit.predict(s(x[~first] @ after)) - y[~first]) ** 2).mean() for fit in fits])
+        fits = [
+            Ridge(alpha=count * ridge, solver="svd").fit(s(x[first] @ after), y[first])
+            for ridge in model.ridges
+        ]
+        errors = np.array(
+            [((fit.predict(s(x[~first] @ after)) - y[~first]) ** 2).mean() for fit in fits]
+        )
     else:
         errors = brute_force(s(x[fitted] @ after), y[fitted], model.ridges)
     ridge = model.ridges[int(np.argmin(errors))]
@@ -105,9 +132,17 @@ def plain_fit(model: OneStepRegressor, x: Array, y: Array, tests: Array) -> tupl
     return errors, final.predict(s(tests @ after))
 
 
-@pytest.mark.parametrize("width", [12, 20, 29, 30, 31, 70])  # 30 rows for the readout: tall, square and wide
 @pytest.mark.parametrize(
-    "options", [{}, {"refit": "none"}, {"refit": "readout", "step": 0.2, "steps": 3}, {"step": 0.0, "refit": "none"}]
+    "width", [12, 20, 29, 30, 31, 70]
+)  # 30 rows for the readout: tall, square and wide
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"refit": "none"},
+        {"refit": "readout", "step": 0.2, "steps": 3},
+        {"step": 0.0, "refit": "none"},
+    ],
 )
 @pytest.mark.parametrize("few", [1, 100])  # with 1, N <= 30 takes the first form of ridge_path.py
 def test_the_fit_is_that_of_explicit_matrices(
@@ -117,7 +152,9 @@ def test_the_fit_is_that_of_explicit_matrices(
     x, y, _ = teacher_data()
     tests = teacher_data(seed=1)[0]
     settings = {"step": 1.5, **options}
-    model = OneStepRegressor(width=width, student=GENERIC, ridges=RIDGES, random_state=3, block=7, **settings).fit(x, y)
+    model = OneStepRegressor(
+        width=width, student=GENERIC, ridges=RIDGES, random_state=3, block=7, **settings
+    ).fit(x, y)
     errors, predicted = plain_fit(model, x, y, tests)
     np.testing.assert_allclose(model.loo_errors_[0], errors, rtol=1e-7)
     np.testing.assert_allclose(model.predict(tests), predicted, rtol=1e-7)
@@ -126,22 +163,36 @@ def test_the_fit_is_that_of_explicit_matrices(
 
 @pytest.mark.parametrize("width", [20, 70])
 @pytest.mark.parametrize("refit", ["all", "readout", "none"])
-def test_with_the_step_s_own_rows_the_choice_is_made_on_others(width: int, refit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_step_s_own_rows_the_choice_is_made_on_others(
+    width: int, refit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ridge_path, "FEW", 1)
     x, y, _ = teacher_data()
     tests = teacher_data(seed=1)[0]
-    options: dict[str, Any] = {"width": width, "student": GENERIC, "ridges": RIDGES, "random_state": 3, "step": 1.5, "refit": refit}
+    options: dict[str, Any] = {
+        "width": width,
+        "student": GENERIC,
+        "ridges": RIDGES,
+        "random_state": 3,
+        "step": 1.5,
+        "refit": refit,
+    }
     model = OneStepRegressor(step_fraction="all", **options).fit(x, y)
     errors, predicted = plain_fit(model, x, y, tests)
     np.testing.assert_allclose(model.loo_errors_[0], errors, rtol=1e-7)
     np.testing.assert_allclose(model.predict(tests), predicted, rtol=1e-7)
-    np.testing.assert_array_equal(OneStepRegressor(step_fraction=1.0, **options).fit(x, y).predict(tests), model.predict(tests))
+    np.testing.assert_array_equal(
+        OneStepRegressor(step_fraction=1.0, **options).fit(x, y).predict(tests),
+        model.predict(tests),
+    )
 
 
 def test_leave_one_out_holds_for_ridges_near_zero() -> None:
     """Where the fit interpolates, residuals and 1 - h vanish together; their ratio must not."""
     x, y, _ = teacher_data(40)
-    model = OneStepRegressor(width=60, step=1.0, ridges=[1e-9, 1e-7], refit="none", random_state=0).fit(x, y)
+    model = OneStepRegressor(
+        width=60, step=1.0, ridges=[1e-9, 1e-7], refit="none", random_state=0
+    ).fit(x, y)
     errors, _ = plain_fit(model, x, y, x)
     np.testing.assert_allclose(model.loo_errors_[0], errors, rtol=1e-4)
 
@@ -151,7 +202,12 @@ def test_the_gradient_is_that_of_automatic_differentiation() -> None:
     import jax.numpy as jnp
 
     rng = np.random.default_rng(0)
-    x, y, w, at = rng.standard_normal((50, 4)), rng.standard_normal(50), rng.standard_normal((4, 6)), rng.standard_normal(6)
+    x, y, w, at = (
+        rng.standard_normal((50, 4)),
+        rng.standard_normal(50),
+        rng.standard_normal((4, 6)),
+        rng.standard_normal(6),
+    )
     kernel = make_kernel(activation("tanh(z+0.3)"), "numpy", "auto", "float64")
     found = kernel.gradient([(x[:20], y[:20]), (x[20:], y[20:])], 50, w, at)
     with jax.enable_x64(True):
@@ -162,7 +218,14 @@ def test_the_gradient_is_that_of_automatic_differentiation() -> None:
 
 def test_the_step_is_that_of_the_simulation() -> None:
     problem = Problem(
-        student=GENERIC, teacher="sin(z) + 0.3*z**2", alpha=1, beta=1.5, alpha0=3, step=0.7, step_exponent=0.5, noise=0.2
+        student=GENERIC,
+        teacher="sin(z) + 0.3*z**2",
+        alpha=1,
+        beta=1.5,
+        alpha0=3,
+        step=0.7,
+        step_exponent=0.5,
+        noise=0.2,
     )
     d, seed = 20, 5
     layer, draws = firststep.first_layer(problem, d, seed), HostDraws(seed, 0)
@@ -185,7 +248,9 @@ def test_auto_tries_the_moves_it_says_and_takes_the_least() -> None:
     sizes = []
     for step, errors in zip(model.step_candidates_, model.loo_errors_, strict=True):
         moved = plain_step(model.student, scaled[first], labels[first], weights, at, step) - weights
-        sizes.append(np.linalg.norm(scaled[first] @ moved) / np.linalg.norm(scaled[first] @ weights))
+        sizes.append(
+            np.linalg.norm(scaled[first] @ moved) / np.linalg.norm(scaled[first] @ weights)
+        )
         alone = OneStepRegressor(width=30, random_state=1, ridges=RIDGES, step=step).fit(x, y)
         np.testing.assert_allclose(alone.loo_errors_[0], errors, rtol=1e-9)
     np.testing.assert_allclose(sizes, [0, *MOVES], rtol=1e-9)
@@ -212,11 +277,19 @@ def test_the_leave_one_out_error_is_that_of_new_data() -> None:
     rng = np.random.default_rng(2)
     x, direction = rng.standard_normal((6000, 30)), np.ones(30) / math.sqrt(30)
     y = np.tanh(2 * x @ direction) + 0.4 * rng.standard_normal(6000)
-    model = OneStepRegressor(width=100, step=5.0, ridges=[1.0], refit="none", random_state=0).fit(x[:2000], y[:2000])
+    model = OneStepRegressor(width=100, step=5.0, ridges=[1.0], refit="none", random_state=0).fit(
+        x[:2000], y[:2000]
+    )
     error = (model.predict(x[2000:]) - y[2000:]) ** 2
-    assert abs(model.loo_errors_[0, 0] - error.mean()) < 3 * error.std() * math.sqrt(1 / 1000 + 1 / 4000)
-    seen = OneStepRegressor(width=100, step=5.0, ridges=[1.0], random_state=0).fit(x[:2000], y[:2000])
-    assert ((seen.predict(x[2000:]) - y[2000:]) ** 2).mean() < error.mean()  # refitted on all rows, it is better still
+    assert abs(model.loo_errors_[0, 0] - error.mean()) < 3 * error.std() * math.sqrt(
+        1 / 1000 + 1 / 4000
+    )
+    seen = OneStepRegressor(width=100, step=5.0, ridges=[1.0], random_state=0).fit(
+        x[:2000], y[:2000]
+    )
+    assert (
+        (seen.predict(x[2000:]) - y[2000:]) ** 2
+    ).mean() < error.mean()  # refitted on all rows, it is better still
 
 
 def test_units_do_not_matter() -> None:
@@ -224,7 +297,9 @@ def test_units_do_not_matter() -> None:
     options: dict[str, Any] = {"width": 25, "random_state": 4}
     plain = OneStepRegressor(**options).fit(x, y)
     other = OneStepRegressor(**options).fit(x * np.geomspace(1e-3, 1e3, 5) + 9, 100 * y - 3e3)
-    np.testing.assert_allclose(other.predict(x * np.geomspace(1e-3, 1e3, 5) + 9), 100 * plain.predict(x) - 3e3, rtol=1e-7)
+    np.testing.assert_allclose(
+        other.predict(x * np.geomspace(1e-3, 1e3, 5) + 9), 100 * plain.predict(x) - 3e3, rtol=1e-7
+    )
     assert other.ridge_ == plain.ridge_
     np.testing.assert_allclose(other.loo_errors_, 1e4 * plain.loo_errors_, rtol=1e-6)
     standard = (x - x.mean(0)) / x.std(0)
@@ -235,11 +310,15 @@ def test_units_do_not_matter() -> None:
 
 def test_constant_columns_change_nothing_but_the_seed_of_weights() -> None:
     x, y, _ = teacher_data(50)
-    model = OneStepRegressor(width=10, random_state=0).fit(np.column_stack([np.full(50, 1e8 / 3), x]), y)
+    model = OneStepRegressor(width=10, random_state=0).fit(
+        np.column_stack([np.full(50, 1e8 / 3), x]), y
+    )
     assert not model.weights_[0].any()
     assert model.scale_[0] == 1
     before = model.predict(np.column_stack([np.full(50, 1e8 / 3), x]))
-    np.testing.assert_allclose(model.predict(np.column_stack([np.zeros(50), x])), before, rtol=1e-12)
+    np.testing.assert_allclose(
+        model.predict(np.column_stack([np.zeros(50), x])), before, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
@@ -248,7 +327,11 @@ def test_constant_columns_change_nothing_but_the_seed_of_weights() -> None:
 def test_few_samples(count: int, fraction: Any, refit: str) -> None:
     x, y, _ = teacher_data(count)
     for width in (1, 3, 50):
-        predicted = OneStepRegressor(width=width, step_fraction=fraction, refit=refit, random_state=0).fit(x, y).predict(x)
+        predicted = (
+            OneStepRegressor(width=width, step_fraction=fraction, refit=refit, random_state=0)
+            .fit(x, y)
+            .predict(x)
+        )
         assert np.all(np.abs(predicted - y.mean()) <= 2 * np.ptp(y))
 
 
@@ -311,13 +394,29 @@ def streamed(x: Any, y: Any, sizes: list[int]) -> Callable[[], Iterator[tuple[An
 
 
 @pytest.mark.parametrize(
-    "options", [{"width": 16}, {"width": 16, "step_fraction": "all", "steps": 2}, {"width": 1400, "step": 1.0}]
+    "options",
+    [
+        {"width": 16},
+        {"width": 16, "step_fraction": "all", "steps": 2},
+        {"width": 1400, "step": 1.0},
+    ],
 )
 def test_a_stream_gives_what_the_array_gives(options: dict[str, Any]) -> None:
     x, y, _ = teacher_data(2500)
     whole = OneStepRegressor(random_state=0, **options).fit(x, y)
-    pieces = OneStepRegressor(random_state=0, **options).fit_stream(streamed(x, y, [0, 1, 700, 700, 1024, 2499]))
-    for name in ("weights_", "coef_", "intercept_", "loo_errors_", "step_", "ridge_", "mean_", "scale_"):
+    pieces = OneStepRegressor(random_state=0, **options).fit_stream(
+        streamed(x, y, [0, 1, 700, 700, 1024, 2499])
+    )
+    for name in (
+        "weights_",
+        "coef_",
+        "intercept_",
+        "loo_errors_",
+        "step_",
+        "ridge_",
+        "mean_",
+        "scale_",
+    ):
         np.testing.assert_array_equal(getattr(pieces, name), getattr(whole, name), err_msg=name)
 
 
@@ -342,7 +441,10 @@ def test_streams_that_cannot_be_read() -> None:
 def test_the_size_of_blocks_does_not_matter() -> None:
     x, y, _ = teacher_data(300)
     for width in (20, 200):
-        small, large = (OneStepRegressor(width=width, block=block, random_state=0).fit(x, y) for block in (13, 10_000))
+        small, large = (
+            OneStepRegressor(width=width, block=block, random_state=0).fit(x, y)
+            for block in (13, 10_000)
+        )
         np.testing.assert_allclose(small.predict(x), large.predict(x), rtol=1e-8)
 
 
@@ -367,7 +469,9 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
 def test_jax_gives_the_numbers_of_numpy(width: int, fraction: Any) -> None:
     x, y, _ = teacher_data(150)
     models = [
-        OneStepRegressor(width=width, steps=2, step_fraction=fraction, backend=name, block=64, random_state=0)
+        OneStepRegressor(
+            width=width, steps=2, step_fraction=fraction, backend=name, block=64, random_state=0
+        )
         for name in ("numpy", "jax")
     ]
     host, device = (model.fit(x, y) for model in models)
@@ -400,10 +504,16 @@ def test_single_precision_is_close() -> None:
     x, y, _ = teacher_data(300)
     for name in ("numpy", "jax"):
         single = OneStepRegressor(width=40, dtype="float32", backend=name, random_state=0).fit(x, y)
-        double = OneStepRegressor(width=40, step=single.step_, ridges=[single.ridge_], random_state=0).fit(x, y)
+        double = OneStepRegressor(
+            width=40, step=single.step_, ridges=[single.ridge_], random_state=0
+        ).fit(x, y)
         assert single.weights_.dtype == np.float32
-        assert np.isinf(single.loo_errors_).any()  # ridges that single precision cannot tell from none
-        np.testing.assert_allclose(single.predict(x), double.predict(x), rtol=0, atol=2e-3 * y.std())
+        assert np.isinf(
+            single.loo_errors_
+        ).any()  # ridges that single precision cannot tell from none
+        np.testing.assert_allclose(
+            single.predict(x), double.predict(x), rtol=0, atol=2e-3 * y.std()
+        )
 
 
 # scikit-learn --------------------------------------------------------------------------------------------------------------------
@@ -428,13 +538,21 @@ def test_pipelines_searches_copies_and_tables() -> None:
     table = pd.DataFrame(x, columns=list("abcde"))
     model = OneStepRegressor(width=20, random_state=0).fit(table, y)
     assert list(model.feature_names_in_) == list("abcde")
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(table), model.predict(table))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).predict(table), model.predict(table)
+    )
     np.testing.assert_allclose(clone(model).fit(x, y).predict(x), model.predict(table), rtol=1e-12)
-    stream = OneStepRegressor(width=20, random_state=0).fit_stream(lambda: iter([(table[:50], y[:50]), (table[50:], y[50:])]))
+    stream = OneStepRegressor(width=20, random_state=0).fit_stream(
+        lambda: iter([(table[:50], y[:50]), (table[50:], y[50:])])
+    )
     np.testing.assert_array_equal(stream.predict(table), model.predict(table))
-    search = GridSearchCV(OneStepRegressor(random_state=0), {"width": [5, 20], "student": ["relu", "tanh(z+1)"]}, cv=2).fit(x, y)
+    search = GridSearchCV(
+        OneStepRegressor(random_state=0), {"width": [5, 20], "student": ["relu", "tanh(z+1)"]}, cv=2
+    ).fit(x, y)
     assert search.best_params_["width"] in (5, 20)
-    pipeline = make_pipeline(OneStepFeatures(width=20, random_state=0), Ridge(alpha=1e-3)).fit(table, y)
+    pipeline = make_pipeline(OneStepFeatures(width=20, random_state=0), Ridge(alpha=1e-3)).fit(
+        table, y
+    )
     assert pipeline.score(table, y) > 0.8
     features = pipeline[0].set_output(transform="pandas").transform(table)
     assert list(features.columns) == [f"onestepfeatures{i}" for i in range(20)]
@@ -442,14 +560,23 @@ def test_pipelines_searches_copies_and_tables() -> None:
 
 def test_the_features_are_those_of_the_regressor() -> None:
     x, y, _ = teacher_data(120)
-    for options in ({}, {"step": 2.0}, {"step": 2.0, "refit": "none"}, {"refit": "readout", "step_fraction": "all"}):
+    for options in (
+        {},
+        {"step": 2.0},
+        {"step": 2.0, "refit": "none"},
+        {"refit": "readout", "step_fraction": "all"},
+    ):
         model = OneStepRegressor(width=20, random_state=0, **options).fit(x, y)
         features = OneStepFeatures(width=20, random_state=0, **options).fit(x, y)
         np.testing.assert_array_equal(features.weights_, model.weights_)
-        np.testing.assert_allclose(features.transform(x) @ model.coef_ + model.intercept_, model.predict(x), rtol=1e-10)
+        np.testing.assert_allclose(
+            features.transform(x) @ model.coef_ + model.intercept_, model.predict(x), rtol=1e-10
+        )
         assert hasattr(features, "ridge_") == ("step" not in options)
         s, scaled = activation(model.student), (x - model.mean_) / model.scale_
-        np.testing.assert_allclose(features.transform(x), s(scaled @ model.weights_) / math.sqrt(20), rtol=1e-12)
+        np.testing.assert_allclose(
+            features.transform(x), s(scaled @ model.weights_) / math.sqrt(20), rtol=1e-12
+        )
 
 
 def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -527,7 +654,9 @@ def test_without_scikit_learn_only_the_estimators_are_missing() -> None:
         "try:\n    firststep.OneStepRegressor\nexcept ImportError as error:\n    print(error)\n"
         "try:\n    firststep.nonsense\nexcept AttributeError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     missing, nonsense = done.stdout.splitlines()
     assert "need scikit-learn" in missing
     assert "firststep[learn]" in missing

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firststep.errors import InvalidParameter
-from firststep.expressions import ACTIVATIONS, FUNCTIONS, Z, differentiate, evaluate, kinks, name_of, trace
+from firststep.expressions import (
+    ACTIVATIONS,
+    FUNCTIONS,
+    Z,
+    differentiate,
+    evaluate,
+    kinks,
+    name_of,
+    trace,
+)
 from firststep.parsing import parse
 
 POINTS = np.linspace(-3.05, 2.95, 41)
@@ -93,7 +102,12 @@ def test_everything_else_is_refused_in_one_line(text: str) -> None:
 
 
 def test_unknown_names_get_the_nearest_one() -> None:
-    for wrong, right in {"tahn": "tanh", "Relu": "relu", "softpluss": "softplus", "hermit3": "hermite3"}.items():
+    for wrong, right in {
+        "tahn": "tanh",
+        "Relu": "relu",
+        "softpluss": "softplus",
+        "hermit3": "hermite3",
+    }.items():
         with pytest.raises(InvalidParameter, match=f"did you mean {right}"):
             parse(wrong)
     with pytest.raises(InvalidParameter, match="did you mean sin"):
@@ -101,12 +115,28 @@ def test_unknown_names_get_the_nearest_one() -> None:
 
 
 JAX_NAMES = {
-    "tanh": jnp.tanh, "erf": jsp.erf, "sin": jnp.sin, "cos": jnp.cos, "exp": jnp.exp, "arctan": jnp.arctan,
-    "sigmoid": jax.nn.sigmoid, "softplus": jax.nn.softplus, "relu": jax.nn.relu, "abs": jnp.abs, "sign": jnp.sign,
-    "gelu": lambda z: jax.nn.gelu(z, approximate=False), "identity": lambda z: z, "silu": jax.nn.silu,
-    "hermite2": lambda z: z**2 - 1, "hermite3": lambda z: z**3 - 3 * z, "hermite4": lambda z: z**4 - 6 * z**2 + 3,
-    "sinh": jnp.sinh, "cosh": jnp.cosh, "log": jnp.log, "sqrt": jnp.sqrt,
-}  # fmt: skip
+    "tanh": jnp.tanh,
+    "erf": jsp.erf,
+    "sin": jnp.sin,
+    "cos": jnp.cos,
+    "exp": jnp.exp,
+    "arctan": jnp.arctan,
+    "sigmoid": jax.nn.sigmoid,
+    "softplus": jax.nn.softplus,
+    "relu": jax.nn.relu,
+    "abs": jnp.abs,
+    "sign": jnp.sign,
+    "gelu": lambda z: jax.nn.gelu(z, approximate=False),
+    "identity": lambda z: z,
+    "silu": jax.nn.silu,
+    "hermite2": lambda z: z**2 - 1,
+    "hermite3": lambda z: z**3 - 3 * z,
+    "hermite4": lambda z: z**4 - 6 * z**2 + 3,
+    "sinh": jnp.sinh,
+    "cosh": jnp.cosh,
+    "log": jnp.log,
+    "sqrt": jnp.sqrt,
+}
 
 
 def test_every_function_has_a_reference() -> None:
@@ -124,7 +154,22 @@ def test_values_and_derivatives_agree_with_jax(name: str) -> None:
     assert value(differentiate(expression), points) == pytest.approx(slope, rel=1e-12, abs=1e-14)
 
 
-_smooth = st.sampled_from(["tanh", "erf", "sin", "cos", "softplus", "gelu", "sigmoid", "hermite2", "arctan", "silu", "relu", "abs"])
+_smooth = st.sampled_from(
+    [
+        "tanh",
+        "erf",
+        "sin",
+        "cos",
+        "softplus",
+        "gelu",
+        "sigmoid",
+        "hermite2",
+        "arctan",
+        "silu",
+        "relu",
+        "abs",
+    ]
+)
 _texts = st.recursive(
     st.one_of(st.just("z"), st.floats(-2, 2).map(lambda x: f"({x:.3f})")),
     lambda inner: st.one_of(
@@ -142,7 +187,9 @@ _texts = st.recursive(
 def test_random_expressions_agree_with_jax_and_print_themselves(text: str) -> None:
     expression = parse(text)
     assert parse(name_of(expression)) is expression
-    places = np.array([z for z in POINTS if min([abs(z - k) for k in kinks(expression)], default=1) > 0.02])
+    places = np.array(
+        [z for z in POINTS if min([abs(z - k) for k in kinks(expression)], default=1) > 0.02]
+    )
     with jax.enable_x64(True):
         special = jsp
 
@@ -158,7 +205,9 @@ def test_random_expressions_agree_with_jax_and_print_themselves(text: str) -> No
 def test_kinks_are_found() -> None:
     assert kinks(parse("relu(2*z - 1)")) == (0.5,)
     assert kinks(parse("abs(z**2 - 2)")) == pytest.approx((-np.sqrt(2), np.sqrt(2)), abs=1e-12)
-    assert kinks(parse("sign(sin(z)) + tanh(z)")) == pytest.approx([k * np.pi for k in range(-3, 4)], abs=1e-9)
+    assert kinks(parse("sign(sin(z)) + tanh(z)")) == pytest.approx(
+        [k * np.pi for k in range(-3, 4)], abs=1e-9
+    )
     assert kinks(parse("maximum(z, -z/2 + 1)")) == pytest.approx([2 / 3], abs=1e-15)
     assert kinks(parse("tanh(z)")) == ()
     assert kinks(parse("abs(3 + 0*z)*z")) == ()
@@ -191,7 +240,12 @@ def test_numpy_functions_can_be_traced() -> None:
         traced = trace(function)
         assert str(traced) == text
         assert value(traced) == pytest.approx(function(POINTS), rel=1e-14)
-    for hopeless in (lambda z: np.where(z > 0, z, 0), lambda z: float(z), lambda z: "text", lambda z: np.cumsum(z)):
+    for hopeless in (
+        lambda z: np.where(z > 0, z, 0),
+        lambda z: float(z),
+        lambda z: "text",
+        lambda z: np.cumsum(z),
+    ):
         assert trace(hopeless) is None
 
 

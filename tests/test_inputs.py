@@ -120,7 +120,9 @@ def write(path: Path, rows: np.ndarray) -> None:
     elif path.suffix == ".npz":
         np.savez(path, x=rows)
     elif path.suffix == ".csv":
-        header = ",".join(f"column {i}" for i in range(rows.shape[1])) if "header" in path.name else ""
+        header = (
+            ",".join(f"column {i}" for i in range(rows.shape[1])) if "header" in path.name else ""
+        )
         np.savetxt(path, rows, delimiter=",", fmt="%.17g", header=header, comments="")
     else:
         import pyarrow
@@ -138,12 +140,16 @@ def test_every_kind_of_file(name: str, tmp_path: Path) -> None:
     assert found.array == pytest.approx(ROWS, rel=1e-15)
     assert found.sha256 == DataInputs.of(ROWS).sha256
     assert found.name == str(path)
-    assert ("1 columns that are not numeric were dropped: word" in found.notes) == (name == "a.parquet")
+    assert ("1 columns that are not numeric were dropped: word" in found.notes) == (
+        name == "a.parquet"
+    )
     text = str(found)
     assert input_law(text) == found
     assert input_law(str(path)) == input_law(path) == found
     write(path, ROWS + 1)
-    with pytest.raises(InvalidParameter, match="the file is no longer the one this was written for"):
+    with pytest.raises(
+        InvalidParameter, match="the file is no longer the one this was written for"
+    ):
         input_law(text)
 
 
@@ -155,7 +161,9 @@ def test_archives_of_several_arrays(tmp_path: Path) -> None:
     assert isinstance(law, DataInputs)
     assert law.standardize
     assert input_law(str(law)) == law
-    with pytest.raises(InvalidParameter, match=r"key must be the name of one array .* holds train, test"):
+    with pytest.raises(
+        InvalidParameter, match=r"key must be the name of one array .* holds train, test"
+    ):
         DataInputs.load(path)
     with pytest.raises(InvalidParameter, match="did you mean train"):
         DataInputs.load(path, key="trian")
@@ -190,15 +198,35 @@ def bad_files(folder: Path) -> dict[str, str]:
     (folder / "old.txt").write_text("1 2\n3 4\n")
     (folder / "folder.npy").mkdir()
     return {
-        "nan.npy": "got 1 that is not finite, the first in row 102, column 2", "inf.npy": "that are not finite",
-        "one.npy": "got 400 ", "image.npy": "reshape it to samples x columns", "words.npy": "entries of type",
-        "complex.npy": "complex", "empty.npy": "0 x 6", "row.npy": "1 x 6", "constant.npy": "two columns that are not constant",
-        "objects.npy": "valid .npy", "nothing.npz": "holds nothing", "half.npy": "valid .npy", "noise.npy": "valid .npy",
-        "noise.npz": "valid .npz", "noise.parquet": "valid .parquet", "noise.csv": "valid .csv", "empty.npz": "valid .npz",
-        "empty.parquet": "valid .parquet", "empty.csv": "first line is empty", "none.npy": "valid .npy", "ragged.csv": "valid .csv",
-        "words.csv": "valid .csv", "header.csv": "two rows", "gap.csv": "valid .csv", "old.txt": r"of type \.npy",
-        "folder.npy": "readable file", "missing.parquet": "readable file", "missing.csv": "readable file",
-    }  # fmt: skip
+        "nan.npy": "got 1 that is not finite, the first in row 102, column 2",
+        "inf.npy": "that are not finite",
+        "one.npy": "got 400 ",
+        "image.npy": "reshape it to samples x columns",
+        "words.npy": "entries of type",
+        "complex.npy": "complex",
+        "empty.npy": "0 x 6",
+        "row.npy": "1 x 6",
+        "constant.npy": "two columns that are not constant",
+        "objects.npy": "valid .npy",
+        "nothing.npz": "holds nothing",
+        "half.npy": "valid .npy",
+        "noise.npy": "valid .npy",
+        "noise.npz": "valid .npz",
+        "noise.parquet": "valid .parquet",
+        "noise.csv": "valid .csv",
+        "empty.npz": "valid .npz",
+        "empty.parquet": "valid .parquet",
+        "empty.csv": "first line is empty",
+        "none.npy": "valid .npy",
+        "ragged.csv": "valid .csv",
+        "words.csv": "valid .csv",
+        "header.csv": "two rows",
+        "gap.csv": "valid .csv",
+        "old.txt": r"of type \.npy",
+        "folder.npy": "readable file",
+        "missing.parquet": "readable file",
+        "missing.csv": "readable file",
+    }
 
 
 def test_bad_files_give_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,12 +272,19 @@ def test_whitened_rows() -> None:
     assert found.array.T @ found.array / 400 == pytest.approx(np.eye(6), abs=1e-9)
     values = np.linalg.eigvalsh(np.cov(mixed.T))
     effective = values.sum() ** 2 / (values**2).sum()
-    assert found.notes == (f"whitened: rank 6 of 9 columns (effective rank (tr C)^2/tr C^2 = {effective:.1f} before)",)
+    assert found.notes == (
+        f"whitened: rank 6 of 9 columns (effective rank (tr C)^2/tr C^2 = {effective:.1f} before)",
+    )
     distances = np.linalg.norm(found.array[:50, None] - found.array[None, :50], axis=2)
     inverse = np.linalg.pinv(np.cov(mixed.T, bias=True), rcond=1e-10, hermitian=True)
     difference = mixed[:50, None] - mixed[None, :50]
-    assert distances**2 == pytest.approx(np.einsum("ijk,kl,ijl->ij", difference, inverse, difference), rel=1e-6, abs=1e-6)
-    with pytest.raises(InvalidParameter, match="whiten must be asked for more rows than columns; got 5 rows of rank 4"):
+    assert distances**2 == pytest.approx(
+        np.einsum("ijk,kl,ijl->ij", difference, inverse, difference), rel=1e-6, abs=1e-6
+    )
+    with pytest.raises(
+        InvalidParameter,
+        match="whiten must be asked for more rows than columns; got 5 rows of rank 4",
+    ):
         DataInputs.of(ROWS[:5], whiten=True)
 
 
@@ -266,8 +301,30 @@ def test_covariances_are_compared_by_content() -> None:
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((700, 20)))
-    common = ["simulate", "--student", "tanh", "--teacher", "sin", "--alpha", "2", "--beta", "1", "--replicates", "2", "--json"]
-    common += ["--test-samples", "300", "--optimizer", "adam", "--steps", "2", "--teacher-terms", "relu,maximum(z,0)"]
+    common = [
+        "simulate",
+        "--student",
+        "tanh",
+        "--teacher",
+        "sin",
+        "--alpha",
+        "2",
+        "--beta",
+        "1",
+        "--replicates",
+        "2",
+        "--json",
+    ]
+    common += [
+        "--test-samples",
+        "300",
+        "--optimizer",
+        "adam",
+        "--steps",
+        "2",
+        "--teacher-terms",
+        "relu,maximum(z,0)",
+    ]
     assert run([*common, "--inputs", f"{tmp_path / 'rows.npy'},whiten"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["dimension"] == 20
@@ -285,7 +342,11 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def experiment(**changes: object) -> Experiment:
     problem = dict(student="tanh", teacher="sin", alpha=2, beta=1)
-    return Experiment.from_dict(dict(problem=problem, simulate=dict(dimension=20, replicates=2, test_samples=300, **changes)))
+    return Experiment.from_dict(
+        dict(
+            problem=problem, simulate=dict(dimension=20, replicates=2, test_samples=300, **changes)
+        )
+    )
 
 
 def test_experiments(tmp_path: Path) -> None:
@@ -294,19 +355,33 @@ def test_experiments(tmp_path: Path) -> None:
     default = experiment(inputs="gaussian", optimizer="gradient", teacher_terms=[])
     assert default.options == {"test_samples": 300}
     assert [wanted.key for unit in default.units() for wanted in unit.wanted] == plain
-    made = experiment(inputs=f"{tmp_path / 'rows.npy'},standardize", optimizer="momentum", teacher_terms="relu,tanh", steps=2)
+    made = experiment(
+        inputs=f"{tmp_path / 'rows.npy'},standardize",
+        optimizer="momentum",
+        teacher_terms="relu,tanh",
+        steps=2,
+    )
     assert made.options["teacher_terms"] == ("relu", "tanh")
     assert "sha256=" in made.options["inputs"]
     swept = run_sweep(made, tmp_path / "store.db")
     assert swept.complete
     law = DataInputs.load(tmp_path / "rows.npy", standardize=True)
     problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
-    options = dict(test_samples=300, inputs=law, optimizer="momentum", teacher_terms=["relu", "tanh"], steps=2)
+    options = dict(
+        test_samples=300, inputs=law, optimizer="momentum", teacher_terms=["relu", "tanh"], steps=2
+    )
     direct = simulate(problem, 20, 2, **options)
-    assert [row["risk"] for row in swept.rows] == pytest.approx(direct.risk.values.tolist(), rel=1e-12)
+    assert [row["risk"] for row in swept.rows] == pytest.approx(
+        direct.risk.values.tolist(), rel=1e-12
+    )
     keys = {wanted.key for unit in made.units() for wanted in unit.wanted}
     np.save(tmp_path / "rows.npy", np.random.default_rng(1).standard_normal((700, 20)))
-    changed = experiment(inputs=f"{tmp_path / 'rows.npy'},standardize", optimizer="momentum", teacher_terms="relu,tanh", steps=2)
+    changed = experiment(
+        inputs=f"{tmp_path / 'rows.npy'},standardize",
+        optimizer="momentum",
+        teacher_terms="relu,tanh",
+        steps=2,
+    )
     assert not keys & {wanted.key for unit in changed.units() for wanted in unit.wanted}
 
 
@@ -324,7 +399,10 @@ def test_faults_of_experiments(tmp_path: Path) -> None:
         experiment(inputs="student-t:1", optimizer="adamm", teacher_terms="reluu")
     told = {fault.parameter: str(fault) for fault in caught.value.faults}
     assert set(told) == {"simulate.inputs", "simulate", "simulate.teacher_terms"}
-    with pytest.raises(InvalidParameter, match=r"simulate\.dimension must be 6, the number of columns of the inputs; got \[20\]"):
+    with pytest.raises(
+        InvalidParameter,
+        match=r"simulate\.dimension must be 6, the number of columns of the inputs; got \[20\]",
+    ):
         experiment(inputs=str(tmp_path / "rows.npy"))
 
 
@@ -354,9 +432,13 @@ def test_the_numbers_of_the_diagnosis_against_their_definitions() -> None:
     trace, square = variances.sum(), (variances**2).sum()
     assert found.mean == pytest.approx(4 / trace, abs=4 * found.errors["mean"])
     assert found.scale == pytest.approx(trace / d, abs=4 * found.errors["scale"])
-    assert found.effective_dimension == pytest.approx(trace**2 / (d * square), abs=4 * found.errors["effective_dimension"])
+    assert found.effective_dimension == pytest.approx(
+        trace**2 / (d * square), abs=4 * found.errors["effective_dimension"]
+    )
     norm = d / 2 * (0.25 + 1.25 * 2 * square / trace**2)  # Var(q |g|^2) = E q^2 E|g|^4 - 1
-    assert found.norm_concentration == pytest.approx(norm, abs=4 * found.errors["norm_concentration"])
+    assert found.norm_concentration == pytest.approx(
+        norm, abs=4 * found.errors["norm_concentration"]
+    )
     assert found.kurtosis == pytest.approx(3 * 0.25, abs=4 * found.errors["kurtosis"])
     assert abs(found.skewness) < 0.05
     assert found.entry_kurtosis == pytest.approx(0.75, abs=0.1)
@@ -368,10 +450,15 @@ def test_the_numbers_of_the_diagnosis_against_their_definitions() -> None:
 
 def test_the_diagnosis_sees_skewness_components_and_copies() -> None:
     rng = np.random.default_rng(0)
-    skewed = rng.standard_normal((6000, 40)) + (rng.exponential(size=(6000, 1)) - 1) * rng.standard_normal(40)
+    skewed = rng.standard_normal((6000, 40)) + (
+        rng.exponential(size=(6000, 1)) - 1
+    ) * rng.standard_normal(40)
     skewed = diagnose_inputs(DataInputs.of(skewed, standardize=True))
     assert any("skewness" in reason for reason in skewed.reasons)
-    clusters = rng.standard_normal((6000, 40)) + 6 * rng.choice([-1.0, 1.0], size=(6000, 1)) * np.eye(40)[0]
+    clusters = (
+        rng.standard_normal((6000, 40))
+        + 6 * rng.choice([-1.0, 1.0], size=(6000, 1)) * np.eye(40)[0]
+    )
     found = diagnose_inputs(clusters)
     assert found.component_kurtosis < -1.5
     assert found.component_share == pytest.approx((37 + 7) / 76, abs=0.03)
@@ -387,11 +474,15 @@ def test_trusted_laws(law: str) -> None:
     found = diagnose_inputs(law, 400)
     assert found.trusted, found.reasons
     assert (found.name, found.dimension) == (law, 400)
-    if law != "gaussian" and "mixture" not in law:  # few dimensions: sums of entries are not Gaussian yet
+    if (
+        law != "gaussian" and "mixture" not in law
+    ):  # few dimensions: sums of entries are not Gaussian yet
         assert not diagnose_inputs(law, 20).trusted
 
 
-@pytest.mark.parametrize("law", ["elliptical-t:5", "elliptical-t:20", "power-law:0.5", "power-law:1", "student-t:2.5"])
+@pytest.mark.parametrize(
+    "law", ["elliptical-t:5", "elliptical-t:20", "power-law:0.5", "power-law:1", "student-t:2.5"]
+)
 def test_laws_that_are_not_trusted(law: str) -> None:
     found = diagnose_inputs(law, 200)
     assert not found.trusted
@@ -413,14 +504,21 @@ def test_tables_of_the_diagnosis() -> None:
     found = diagnose_inputs("elliptical-t:5", 50, rows=1000)
     assert isinstance(found, InputDiagnosis)
     text = str(found)
-    for words in ("elliptical-t:5: 1000 rows in dimension 50", "norm concentration", "not trusted:", "sizes of rows"):
+    for words in (
+        "elliptical-t:5: 1000 rows in dimension 50",
+        "norm concentration",
+        "not trusted:",
+        "sizes of rows",
+    ):
         assert words in text
     assert "trusted: the Gaussian theory" in str(diagnose_inputs("gaussian", 50))
     assert "<table>" in found._repr_html_()
     listed = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert listed["trusted"] is False
     assert listed["norm_concentration"] == found.norm_concentration
-    assert diagnose_inputs("gaussian", 50, seed=1).kurtosis != diagnose_inputs("gaussian", 50).kurtosis
+    assert (
+        diagnose_inputs("gaussian", 50, seed=1).kurtosis != diagnose_inputs("gaussian", 50).kurtosis
+    )
     with pytest.raises(Exception, match=r"frozen|cannot assign"):
         found.mean = 0.0  # type: ignore[misc]
 

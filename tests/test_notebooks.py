@@ -16,9 +16,17 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "examples"
-NAMES = ("a_sweep_on_a_cluster", "reproduce_a_figure", "tour", "your_own_activation", "your_own_data")
+NAMES = (
+    "a_sweep_on_a_cluster",
+    "reproduce_a_figure",
+    "tour",
+    "your_own_activation",
+    "your_own_data",
+)
 NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?")
-SOMEWHERE = re.compile(r"(?<![\w.~])(?:/(?:home|root|tmp|usr|var|opt|work|mnt|Users|private)/|[A-Z]:\\)")
+SOMEWHERE = re.compile(
+    r"(?<![\w.~])(?:/(?:home|root|tmp|usr|var|opt|work|mnt|Users|private)/|[A-Z]:\\)"
+)
 
 
 def read(path: Path) -> Any:
@@ -26,24 +34,37 @@ def read(path: Path) -> Any:
 
 
 def outputs(notebook: Any) -> list[Any]:
-    return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    return [
+        output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
+    ]
 
 
 def execute(notebook: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """In a process of its own: what Jupyter warns about is not our business, and its event loops end with it."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
     return subprocess.run(
-        [sys.executable, FOLDER / "execute.py", notebook, "--out", folder], env={**environment, "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, cwd=folder, timeout=600,
-    )  # fmt: skip
+        [sys.executable, FOLDER / "execute.py", notebook, "--out", folder],
+        env={**environment, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=600,
+    )
 
 
 def texts(notebook: Any) -> list[str]:
     """What the code cells print, without how closely equations were solved."""
     found = []
     for cell in notebook.cells:
-        printed = [o.text if o.output_type == "stream" else o.data.get("text/plain", "") for o in cell.get("outputs", ())]
-        found.append("\n".join(line for text in printed for line in text.splitlines() if "residual" not in line))
+        printed = [
+            o.text if o.output_type == "stream" else o.data.get("text/plain", "")
+            for o in cell.get("outputs", ())
+        ]
+        found.append(
+            "\n".join(
+                line for text in printed for line in text.splitlines() if "residual" not in line
+            )
+        )
     return found
 
 
@@ -67,7 +88,10 @@ def close(one: str, two: str) -> bool:
 
 
 def test_numbers_are_compared_to_their_digits() -> None:
-    assert not differences("risk 0.0830 ± 0.0016, 8 points, error 2e-12", "risk  0.0831 ± 0.0017, 8 points, error 7e-11")
+    assert not differences(
+        "risk 0.0830 ± 0.0016, 8 points, error 2e-12",
+        "risk  0.0831 ± 0.0017, 8 points, error 7e-11",
+    )
     assert differences("risk 0.0830 ± 0.0016", "risk 0.0900 ± 0.0016") == ["0.0830 became 0.0900"]
     assert differences("8 points", "9 points") == ["8 became 9"]
     assert differences("8 points", "8 curves")
@@ -87,20 +111,30 @@ def test_what_is_kept(name: str) -> None:
     nbformat.validate(notebook)
     assert path.stat().st_size < 500_000
     assert notebook.metadata == {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "language_info": {"name": "python"}
-    }  # fmt: skip
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
     kinds = [cell.cell_type for cell in notebook.cells]
     assert 8 <= len(kinds) <= 20
     assert notebook.cells[0].source.startswith("# ")
     for before, kind in itertools.pairwise(kinds):
         assert kind == "markdown" or before == "markdown", "words come before code"
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "not executed from the start: make notebooks"
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), (
+        "not executed from the start: make notebooks"
+    )
     assert not any(cell.metadata for cell in notebook.cells)
     kept = outputs(notebook)
     assert any("image/png" in output.get("data", ()) for output in kept)
-    assert not [output for output in kept if output.output_type == "error" or output.get("name") == "stderr"]
-    shown = [text for o in kept for kind, text in o.get("data", {"text": o.get("text")}).items() if kind != "image/png"]
+    assert not [
+        output for output in kept if output.output_type == "error" or output.get("name") == "stderr"
+    ]
+    shown = [
+        text
+        for o in kept
+        for kind, text in o.get("data", {"text": o.get("text")}).items()
+        if kind != "image/png"
+    ]
     written = "\n".join([*shown, *(cell.source for cell in notebook.cells)])
     assert "Traceback" not in written
     assert "Warning" not in written
@@ -111,7 +145,9 @@ def test_what_is_kept(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_links_lead_somewhere(name: str) -> None:
-    words = "\n".join(cell.source for cell in read(FOLDER / f"{name}.ipynb").cells if cell.cell_type == "markdown")
+    words = "\n".join(
+        cell.source for cell in read(FOLDER / f"{name}.ipynb").cells if cell.cell_type == "markdown"
+    )
     for target in re.findall(r"\]\(([^)#]+)\)", words):
         assert "://" in target or (FOLDER / target).exists(), target
 
@@ -125,15 +161,27 @@ def test_it_runs_and_says_what_is_kept(name: str, tmp_path: Path) -> None:
     kept, fresh = read(path), read(tmp_path / path.name)
     complaints = [output.text for output in outputs(fresh) if output.get("name") == "stderr"]
     assert not complaints, f"{path.name} writes to stderr: {complaints}"
-    found = [each for texts_ in zip(texts(kept), texts(fresh), strict=True) for each in differences(*texts_)]
-    assert not found, f"{path.name} says something else now (make notebooks, and read what it says): {found}"
-    pictures = [sum("image/png" in output.get("data", ()) for output in outputs(each)) for each in (kept, fresh)]
+    found = [
+        each
+        for texts_ in zip(texts(kept), texts(fresh), strict=True)
+        for each in differences(*texts_)
+    ]
+    assert not found, (
+        f"{path.name} says something else now (make notebooks, and read what it says): {found}"
+    )
+    pictures = [
+        sum("image/png" in output.get("data", ()) for output in outputs(each))
+        for each in (kept, fresh)
+    ]
     assert pictures[0] == pictures[1]
 
 
 def test_a_cell_that_fails_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "wrong.ipynb"
-    cells = [nbformat.v4.new_code_cell("import firststep"), nbformat.v4.new_code_cell('firststep.activation("tnh")')]
+    cells = [
+        nbformat.v4.new_code_cell("import firststep"),
+        nbformat.v4.new_code_cell('firststep.activation("tnh")'),
+    ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     (tmp_path / "out").mkdir()
     done = execute(path, tmp_path / "out")

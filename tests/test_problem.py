@@ -67,7 +67,9 @@ def make(**changes: object) -> Problem:
         ({"step-exponent": 0.1, "step_exponent": 0.2}, ["step_exponent", "given once"]),
     ],
 )
-def test_faults_are_one_line_that_names_the_parameter(changes: dict[str, object], words: list[str]) -> None:
+def test_faults_are_one_line_that_names_the_parameter(
+    changes: dict[str, object], words: list[str]
+) -> None:
     with pytest.raises(InvalidParameter) as caught:
         make(**changes)
     message = str(caught.value)
@@ -86,8 +88,17 @@ def test_all_faults_are_found_at_once() -> None:
 
 def test_defaults_and_frozen() -> None:
     problem = make()
-    assert (problem.alpha0, problem.step, problem.step_exponent, problem.noise) == (3.0, 1.0, 0.5, 0.0)
-    assert (str(problem.readout), problem.init, problem.dimension) == ("gaussian", "gaussian", math.inf)
+    assert (problem.alpha0, problem.step, problem.step_exponent, problem.noise) == (
+        3.0,
+        1.0,
+        0.5,
+        0.0,
+    )
+    assert (str(problem.readout), problem.init, problem.dimension) == (
+        "gaussian",
+        "gaussian",
+        math.inf,
+    )
     with pytest.raises(Exception, match="frozen"):
         problem.alpha = 2.0
     assert problem.replace(alpha=7).alpha0 == 7
@@ -161,7 +172,9 @@ _problems = st.fixed_dictionaries(
 
 
 @given(_problems)
-def test_files_and_json_keep_everything(tmp_path_factory: pytest.TempPathFactory, fields: dict[str, object]) -> None:
+def test_files_and_json_keep_everything(
+    tmp_path_factory: pytest.TempPathFactory, fields: dict[str, object]
+) -> None:
     problem = Problem(**fields)
     path = tmp_path_factory.mktemp("problem") / "problem.toml"
     path.write_text(problem.to_toml())

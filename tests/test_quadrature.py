@@ -33,9 +33,13 @@ def test_wide_gaussian_within_the_stated_error() -> None:
 def test_kinks_anywhere(kink: float) -> None:
     density = math.exp(-kink * kink / 2) / math.sqrt(2 * math.pi)
     exact = density - kink * ndtr(-kink)
-    assert gaussian_expectation(lambda z: np.maximum(z - kink, 0), [kink]).value[0] == pytest.approx(exact, rel=1e-13)
+    assert gaussian_expectation(lambda z: np.maximum(z - kink, 0), [kink]).value[
+        0
+    ] == pytest.approx(exact, rel=1e-13)
     # a kink nobody told it about is found by bisection, only more slowly
-    assert gaussian_expectation(lambda z: np.maximum(z - kink, 0)).value[0] == pytest.approx(exact, rel=1e-10)
+    assert gaussian_expectation(lambda z: np.maximum(z - kink, 0)).value[0] == pytest.approx(
+        exact, rel=1e-10
+    )
 
 
 def test_sharp_but_smooth() -> None:
@@ -46,7 +50,13 @@ def test_sharp_but_smooth() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [lambda z: np.exp(z**2), lambda z: np.exp(z**2 / 2), lambda z: 1 / z**2, lambda z: np.log(z), lambda z: 0 * z + np.nan],
+    [
+        lambda z: np.exp(z**2),
+        lambda z: np.exp(z**2 / 2),
+        lambda z: 1 / z**2,
+        lambda z: np.log(z),
+        lambda z: 0 * z + np.nan,
+    ],
 )
 def test_what_has_no_integral_is_refused(function) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(NotIntegrable):
@@ -55,7 +65,9 @@ def test_what_has_no_integral_is_refused(function) -> None:  # type: ignore[no-u
 
 def test_shifted_moments_of_relu_in_closed_form() -> None:
     shift, scale = np.meshgrid(np.linspace(-4, 4, 9), [0.2, 1.0, 3.0])
-    mean, slope, rest, spread = shifted_moments(lambda x: np.maximum(x, 0), shift, scale, kinks=[0.0])
+    mean, slope, rest, spread = shifted_moments(
+        lambda x: np.maximum(x, 0), shift, scale, kinks=[0.0]
+    )
     t = shift / scale
     density = np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
     exact = shift * ndtr(t) + scale * density

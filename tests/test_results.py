@@ -70,7 +70,9 @@ def test_interrupted_keeps_what_is_finished(generic: Problem) -> None:
     assert isinstance(partial, Simulation)
     assert partial.interrupted
     assert partial.replicates == 2
-    assert np.array_equal(partial.risk.values, simulate(generic, 20, 2, test_samples=100).risk.values)
+    assert np.array_equal(
+        partial.risk.values, simulate(generic, 20, 2, test_samples=100).risk.values
+    )
 
 
 def test_interrupted_baselines_keep_the_finished_models(generic: Problem) -> None:

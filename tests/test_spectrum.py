@@ -20,31 +20,56 @@ from firststep.cli import run
 from firststep.errors import NotEnoughMemory
 from firststep.results import Interrupted, with_error
 from firststep.simulation.randomness import HostDraws
-from firststep.simulation.spectra import layer_spectrum
+from firststep.simulation.running.spectra import layer_spectrum
 from firststep.spectrum import Spectrum, _compared, distance
 
-LARGE = dict(student="tanh", teacher="tanh", alpha=2, beta=1, alpha0=0.5, step=4, readout="ones", init="sphere")
-RELU = dict(
-    student="centered(relu)", teacher="tanh", alpha=2, beta=1, alpha0=0.5, step=4, readout="signs", init="sphere", noise=0.1
+LARGE = dict(
+    student="tanh",
+    teacher="tanh",
+    alpha=2,
+    beta=1,
+    alpha0=0.5,
+    step=4,
+    readout="ones",
+    init="sphere",
 )
-SMALL = Problem(student="tanh", teacher="tanh", alpha=2, beta=0.5, alpha0=1, noise=0.1, step_exponent=0)
+RELU = dict(
+    student="centered(relu)",
+    teacher="tanh",
+    alpha=2,
+    beta=1,
+    alpha0=0.5,
+    step=4,
+    readout="signs",
+    init="sphere",
+    noise=0.1,
+)
+SMALL = Problem(
+    student="tanh", teacher="tanh", alpha=2, beta=0.5, alpha0=1, noise=0.1, step_exponent=0
+)
 CRITICAL = weight_spectrum(SMALL).threshold
 CASES: dict[str, Problem] = {
     "no step, relu": Problem(student="relu", teacher="tanh", alpha=2, beta=0.5, alpha0=0),
     "small step, 0.8 of the threshold": SMALL.replace(step=0.8 * CRITICAL),
     "small step, twice the threshold": SMALL.replace(step=2 * CRITICAL),
-    "exponent 1/4, erf learns sin": Problem(student="erf", teacher="sin", alpha=2, beta=2, alpha0=2, step=2, step_exponent=0.25),
+    "exponent 1/4, erf learns sin": Problem(
+        student="erf", teacher="sin", alpha=2, beta=2, alpha0=2, step=2, step_exponent=0.25
+    ),
     "large step, tanh learns tanh, ones": Problem(**LARGE),
     "large step, relu learns tanh, signs": Problem(**RELU),
     "large step, relu learns relu, ones": Problem(
         student="relu", teacher="relu", alpha=1, beta=2, alpha0=2, step=1, readout="ones"
     ),
-    "large step, tanh learns sin, Gaussian readout": Problem(student="tanh", teacher="sin", alpha=2, beta=1, alpha0=2, step=2),
+    "large step, tanh learns sin, Gaussian readout": Problem(
+        student="tanh", teacher="sin", alpha=2, beta=1, alpha0=2, step=2
+    ),
 }
 
 
 @pytest.mark.parametrize("of", ["weights", "kernel"])
-@pytest.mark.parametrize("name", ["small step, twice the threshold", "large step, tanh learns tanh, ones"])
+@pytest.mark.parametrize(
+    "name", ["small step, twice the threshold", "large step, tanh learns tanh, ones"]
+)
 def test_networks_agree(name: str, of: str) -> None:
     found = spectrum(CASES[name], of, 250, 3, 1)
     assert found.distance < 0.02
@@ -59,7 +84,9 @@ def test_networks_agree(name: str, of: str) -> None:
 
 def test_the_exact_bulk_is_seen() -> None:
     exact = spectrum(CASES["large step, relu learns tanh, signs"], "weights", 250, 2)
-    isotropic = spectrum(CASES["large step, relu learns tanh, signs"], "weights", 250, 2, bulk="isotropic")
+    isotropic = spectrum(
+        CASES["large step, relu learns tanh, signs"], "weights", 250, 2, bulk="isotropic"
+    )
     assert exact.distance < 0.02
     assert isotropic.distance > 0.15
     assert isotropic.distance == distance(isotropic.law, exact.simulated)
@@ -70,23 +97,36 @@ def test_the_spectra_are_those_of_simulate() -> None:
     expected = simulate(question, 60, 2, 3)
     for number in (0, 1):
         found = layer_spectrum(question, "weights", 60, 3, number)
-        np.testing.assert_allclose(found[:2], expected.singular_values_weights.values[number], rtol=1e-5)
+        np.testing.assert_allclose(
+            found[:2], expected.singular_values_weights.values[number], rtol=1e-5
+        )
         assert found.shape == (60,)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 3.0])
 def test_the_kernel_is_that_of_the_ridge_samples(alpha: float) -> None:
     """Both shapes against the singular values of all features at once; the ridge fit's own training error from the same kernel."""
-    from firststep.simulation.layer import first_layer
+    from firststep.simulation.running.layer import first_layer
 
-    question = Problem(student="relu", teacher="tanh", alpha=alpha, beta=1.5, alpha0=2, step=1, ridge=0.3, dimension=80)
+    question = Problem(
+        student="relu",
+        teacher="tanh",
+        alpha=alpha,
+        beta=1.5,
+        alpha0=2,
+        step=1,
+        ridge=0.3,
+        dimension=80,
+    )
     draws = HostDraws(5, 1, np.dtype(float))
     n = question.sizes().samples
     inputs = draws.rows("ridge inputs", 0, n, 80)
     layer = first_layer(question, 80, 5, 1)
     features = question.student.evaluate(inputs @ layer.after)
     found = layer_spectrum(question, "kernel", 80, 5, 1)
-    np.testing.assert_allclose(found, np.linalg.svd(features, compute_uv=False) ** 2 / n, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(
+        found, np.linalg.svd(features, compute_uv=False) ** 2 / n, rtol=1e-8, atol=1e-12
+    )
     labels = np.tanh(inputs @ layer.teacher)
     values, vectors = np.linalg.eigh(features @ features.T / n)
     residual = vectors.T @ labels * 0.3 / (values + 0.3)
@@ -99,16 +139,28 @@ def test_what_comes_back(tmp_path: Path) -> None:
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert told["distance"] == found.distance
     assert told["law"]["mass"] == pytest.approx(1, abs=1e-3)
-    assert [level["name"] for level in told["levels"]] == ["outlier 1", "largest in the bulk", "smallest in the bulk"]
+    assert [level["name"] for level in told["levels"]] == [
+        "outlier 1",
+        "largest in the bulk",
+        "smallest in the bulk",
+    ]
     assert told["levels"][1]["z"] is None
     assert np.shape(told["simulated"]) == (2, 60)
-    assert "eigenvalues of F^T F/n: tanh learns tanh, d = 60, N = 60, n0 = 30, n = 120, 2 networks, seed 0" in str(found)
+    assert (
+        "eigenvalues of F^T F/n: tanh learns tanh, d = 60, N = 60, n0 = 30, n = 120, 2 networks, seed 0"
+        in str(found)
+    )
     assert "<table>" in found._repr_html_()
     assert found["outlier 1"] == found.outliers[0]
     with pytest.raises(KeyError):
         found["outlier 2"]
     table = list(csv.DictReader(found.to_csv(tmp_path / "a.csv").read_text().splitlines()))
-    assert {row["series"] for row in table} >= {"theory", "histogram", "outlier 1, theory", "outlier 1, simulated"}
+    assert {row["series"] for row in table} >= {
+        "theory",
+        "histogram",
+        "outlier 1, theory",
+        "outlier 1, simulated",
+    }
     single = spectrum(Problem(**LARGE), "weights", 60, 1)
     assert math.isnan(single.outliers[0].z)
     assert "outlier 1" in str(single)
@@ -122,7 +174,9 @@ def test_an_outlier_in_a_gap_is_compared_with_the_nearest_value() -> None:
     simulated = np.stack([layer_spectrum(question, "weights", 60, 0, number) for number in (0, 1)])
     found: Spectrum = _compared(question, changed, simulated, question.sizes(), 0, 0.0, False)
     gap = found["outlier 2 (gap)"]
-    assert gap.simulated == pytest.approx(np.mean([row[np.argmin(np.abs(row - inside))] for row in simulated]))
+    assert gap.simulated == pytest.approx(
+        np.mean([row[np.argmin(np.abs(row - inside))] for row in simulated])
+    )
 
 
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +189,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         spectrum(question)
     with pytest.raises(InvalidParameter, match="replicates must be a whole number >= 1"):
         spectrum(question, "weights", 40, 0)
-    monkeypatch.setattr("firststep.simulation.spectra.available_memory", lambda: 10_000)
+    monkeypatch.setattr("firststep.simulation.running.spectra.available_memory", lambda: 10_000)
     with pytest.raises(NotEnoughMemory, match="one network needs"):
         spectrum(question, "weights", 400)
 
@@ -146,7 +200,9 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return layer_spectrum(problem, of, dimension, seed, number)
 
-    monkeypatch.setattr(importlib.import_module("firststep.spectrum"), "layer_spectrum", interrupted)
+    monkeypatch.setattr(
+        importlib.import_module("firststep.spectrum"), "layer_spectrum", interrupted
+    )
     with pytest.raises(Interrupted, match="2 of 5 networks finished") as stopped:
         spectrum(Problem(**LARGE), "weights", 40, 5)
     partial: Any = stopped.value.result
@@ -154,7 +210,20 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "interrupted" in str(partial)
 
 
-FLAGS = ["--student", "tanh", "--teacher", "sin", "--alpha", "2", "--beta", "1.5", "--step", "2", "--readout", "ones"]
+FLAGS = [
+    "--student",
+    "tanh",
+    "--teacher",
+    "sin",
+    "--alpha",
+    "2",
+    "--beta",
+    "1.5",
+    "--step",
+    "2",
+    "--readout",
+    "ones",
+]
 
 
 @pytest.mark.parametrize("of", ["weights", "kernel"])
@@ -170,20 +239,37 @@ def test_command(of: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run([*arguments, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["of"] == of
-    assert told["levels"][0]["theory"] == spectrum(Problem.model_validate(told["problem"]), of, 40, 2).levels[0].theory
+    assert (
+        told["levels"][0]["theory"]
+        == spectrum(Problem.model_validate(told["problem"]), of, 40, 2).levels[0].theory
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--dimension", "40", "--of", "kernels"], "error: of must be one of weights, kernel; got kernels (did you mean kernel?)"),
-        (["--dimension", "40", "--bulk", "round"], "error: bulk must be one of exact, isotropic; got round"),
+        (
+            ["--dimension", "40", "--of", "kernels"],
+            "error: of must be one of weights, kernel; got kernels (did you mean kernel?)",
+        ),
+        (
+            ["--dimension", "40", "--bulk", "round"],
+            "error: bulk must be one of exact, isotropic; got round",
+        ),
         ([], "error: dimension must be a whole number >= 2; got inf"),
-        (["--dimension", "40", "--out", "a.gif"], "error: out must be a file name that ends in .png, .pdf, .svg; got a.gif"),
-        (["--dimension", "40", "--replicates", "-1"], "error: replicates must be a whole number >= 1"),
+        (
+            ["--dimension", "40", "--out", "a.gif"],
+            "error: out must be a file name that ends in .png, .pdf, .svg; got a.gif",
+        ),
+        (
+            ["--dimension", "40", "--replicates", "-1"],
+            "error: replicates must be a whole number >= 1",
+        ),
     ],
 )
-def test_wrong_input_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_input_is_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["spectrum", *FLAGS, *arguments]) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith(message)
@@ -202,13 +288,18 @@ def test_every_case_of_the_page(name: str, of: str) -> None:
 
 def print_tables(dimension: int = 600, replicates: int = 12) -> None:
     for of in ("weights", "kernel"):
-        print("| problem | outliers: theory | networks (z) | largest in the bulk | networks | KS distance | isotropic |")
+        print(
+            "| problem | outliers: theory | networks (z) | largest in the bulk | networks | KS distance | isotropic |"
+        )
         print("|" + " --- |" * 7)
         for name, question in CASES.items():
             found = spectrum(question, of, dimension, replicates)
             other = spectral_law(found.law.problem, of, "isotropic")
             theory = ", ".join(f"{level.theory:.4g}" for level in found.outliers) or "none"
-            networks = ", ".join(f"{with_error(each.simulated, each.standard_error)} ({each.z:+.1f})" for each in found.outliers)
+            networks = ", ".join(
+                f"{with_error(each.simulated, each.standard_error)} ({each.z:+.1f})"
+                for each in found.outliers
+            )
             top = found["largest in the bulk"]
             edge = f"{top.theory:.4g} | {with_error(top.simulated, top.standard_error)}"
             distances = f"{found.distance:.4f} | {distance(other, found.simulated):.4f}"

@@ -21,11 +21,11 @@ from firststep.inputs import DataInputs, InputLaw, input_law
 from firststep.problem import Problem
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.results import Baselines, Estimate, Interrupted, Simulation
-from firststep.simulation.diagnosis import InputDiagnosis, diagnose_inputs
-from firststep.simulation.given import simulate_features
-from firststep.simulation.layer import FirstLayer, first_layer, training_path
-from firststep.simulation.run import baselines, simulate
-from firststep.simulation.workers import Workers
+from firststep.simulation.running.diagnosis import InputDiagnosis, diagnose_inputs
+from firststep.simulation.running.given import simulate_features
+from firststep.simulation.running.layer import FirstLayer, first_layer, training_path
+from firststep.simulation.running.simulate import baselines, simulate
+from firststep.simulation.running.workers import Workers
 from firststep.spectrum import Spectrum, spectrum
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.run import Sweep, run_sweep
@@ -40,12 +40,12 @@ from firststep.theory.closed_forms import (
     theorem_seven_bound,
     weight_spectrum,
 )
-from firststep.theory.feature_prediction import FeaturePrediction
-from firststep.theory.features import predict_features
-from firststep.theory.optimum import Optimum, optimal
-from firststep.theory.predict import predict
-from firststep.theory.prediction import Prediction
-from firststep.theory.spectra import SpectralLaw, spectral_law
+from firststep.theory.given_layer.predict import predict_features
+from firststep.theory.given_layer.prediction import FeaturePrediction
+from firststep.theory.one_step.optimum import Optimum, optimal
+from firststep.theory.one_step.predict import predict
+from firststep.theory.one_step.prediction import Prediction
+from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 
 if TYPE_CHECKING:
     from firststep.estimators import OneStepFeatures, OneStepRegressor

@@ -99,7 +99,9 @@ class Activation:
         first = self._expectation("that is", powers)
         c0, c1, c2, m2 = (float(v) for v in first.value)
         second = self._expectation("that is", lambda z: (self.evaluate(z) - c0 - c1 * z) ** 2)
-        return Moments(c0, c1, c2, m2, float(second.value[0]), float(max(first.error.max(), second.error[0])))
+        return Moments(
+            c0, c1, c2, m2, float(second.value[0]), float(max(first.error.max(), second.error[0]))
+        )
 
     @cached_property
     def slope_moments(self) -> SlopeMoments:
@@ -111,8 +113,12 @@ class Activation:
 
         first = self._expectation("whose derivative is", powers)
         mean, linear = (float(v) for v in first.value)
-        second = self._expectation("whose derivative is", lambda z: (self.evaluate_derivative(z) - mean) ** 2)
-        return SlopeMoments(mean, linear, float(second.value[0]), float(max(first.error.max(), second.error[0])))
+        second = self._expectation(
+            "whose derivative is", lambda z: (self.evaluate_derivative(z) - mean) ** 2
+        )
+        return SlopeMoments(
+            mean, linear, float(second.value[0]), float(max(first.error.max(), second.error[0]))
+        )
 
     def hermite_coefficients(self, degree: int) -> Array:
         """E[s(z) He_k(z)] for k = 0 .. degree, probabilists' Hermite polynomials, unnormalised."""
@@ -193,7 +199,11 @@ class JaxActivation(Activation):
         return f"<function {getattr(self._function, '__qualname__', repr(self._function))}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, JaxActivation) and self._function is other._function and self._kinks == other._kinks
+        return (
+            isinstance(other, JaxActivation)
+            and self._function is other._function
+            and self._kinks == other._kinks
+        )
 
     def __hash__(self) -> int:
         return hash((self._function, self._kinks))
@@ -202,7 +212,9 @@ class JaxActivation(Activation):
         return JaxActivation, (self._function, self._kinks)
 
 
-def activation(source: Any, *, kinks: Sequence[float] = (), parameter: str = "activation") -> Activation:
+def activation(
+    source: Any, *, kinks: Sequence[float] = (), parameter: str = "activation"
+) -> Activation:
     """The activation meant by ``source``: a name, an expression in z, a NumPy or JAX function, or an Activation.
 
     A function written with NumPy (``lambda z: np.tanh(2*z)``) is traced into an expression, so its derivative, its kinks and its
@@ -221,7 +233,9 @@ def activation(source: Any, *, kinks: Sequence[float] = (), parameter: str = "ac
     return _from_jax_function(source, parameter, kinks)
 
 
-def _from_jax_function(function: Callable[[Any], Any], parameter: str, kinks: Sequence[float]) -> JaxActivation:
+def _from_jax_function(
+    function: Callable[[Any], Any], parameter: str, kinks: Sequence[float]
+) -> JaxActivation:
     hint = "use + - * / ** and NumPy functions such as np.tanh, np.maximum, scipy.special.erf, or jax.numpy functions"
     name = getattr(function, "__qualname__", repr(function))
     try:
@@ -229,9 +243,18 @@ def _from_jax_function(function: Callable[[Any], Any], parameter: str, kinks: Se
         probe = np.linspace(-2.0, 2.0, 5)
         value, slope = made.evaluate_both(probe)
     except Exception:  # foreign code may fail in any way; the message says what would work
-        raise InvalidParameter(parameter, ALLOWED, name, f"it could not be traced; {hint}") from None
-    if value.shape != probe.shape or not (np.all(np.isfinite(value)) and np.all(np.isfinite(slope))):
-        raise InvalidParameter(parameter, ALLOWED, name, "it must return one finite number for every entry of its array")
+        raise InvalidParameter(
+            parameter, ALLOWED, name, f"it could not be traced; {hint}"
+        ) from None
+    if value.shape != probe.shape or not (
+        np.all(np.isfinite(value)) and np.all(np.isfinite(slope))
+    ):
+        raise InvalidParameter(
+            parameter,
+            ALLOWED,
+            name,
+            "it must return one finite number for every entry of its array",
+        )
     return made
 
 

@@ -28,20 +28,33 @@ def _problem_flags() -> type:
 
     def flag(text: str | None, several: bool = False, **options: Any) -> Parameter:
         return Parameter(
-            help=text, group="Problem", allow_leading_hyphen=not several, consume_multiple=several, negative=(), **options
-        )  # fmt: skip
+            help=text,
+            group="Problem",
+            allow_leading_hyphen=not several,
+            consume_multiple=several,
+            negative=(),
+            **options,
+        )
 
     fields: list[Any] = []
     for name, field in Problem.model_fields.items():
         several = name == "ridge"
-        default = "" if field.is_required() or field.default_factory or name == "dimension" else f" [default: {field.default}]"
+        default = (
+            ""
+            if field.is_required() or field.default_factory or name == "dimension"
+            else f" [default: {field.default}]"
+        )
         kind = list[str] if several else str
-        fields.append((name, Annotated[kind | None, flag(f"{field.description}{default}", several)], None))
+        fields.append(
+            (name, Annotated[kind | None, flag(f"{field.description}{default}", several)], None)
+        )
     convention = "ba: (1/n)|y - Phi a|^2 + (ridge/N)|a|^2; cui: sum |y - Phi a|^2 + ridge |a|^2 [default: ba]"
     fields.append(("ridge_convention", Annotated[str | None, flag(convention)], None))
     file = "TOML file with some of these fields; flags override it"
     fields.append(("problem_file", Annotated[Path | None, flag(file, name="--problem")], None))
-    made = dataclasses.make_dataclass("ProblemFlags", fields, namespace={"__module__": __name__}, frozen=True, kw_only=True)
+    made = dataclasses.make_dataclass(
+        "ProblemFlags", fields, namespace={"__module__": __name__}, frozen=True, kw_only=True
+    )
     return Parameter(name="*")(made)
 
 
@@ -53,17 +66,31 @@ ProblemFlags = _problem_flags()
 class RunFlags:
     """How to run: shared by simulate and baselines."""
 
-    replicates: Annotated[str, Parameter(help="independent experiments", allow_leading_hyphen=True)] = "10"
-    seed: Annotated[str, Parameter(help="seed of all random numbers", allow_leading_hyphen=True)] = "0"
+    replicates: Annotated[
+        str, Parameter(help="independent experiments", allow_leading_hyphen=True)
+    ] = "10"
+    seed: Annotated[
+        str, Parameter(help="seed of all random numbers", allow_leading_hyphen=True)
+    ] = "0"
     backend: Annotated[str, Parameter(help="numpy, or jax (GPU if there is one)")] = "numpy"
     device: Annotated[str, Parameter(help="auto, cpu or gpu, for the jax backend")] = "auto"
     dtype: Annotated[str, Parameter(help="float64 or float32")] = "float64"
-    workers: Annotated[str | None, Parameter(help="processes; default: by cores and size", allow_leading_hyphen=True)] = None
-    test_samples: Annotated[str | None, Parameter(help="size of each test set; default max(2000, 4d)")] = None
-    json: Annotated[bool, Parameter(help="print one JSON object and nothing else", negative=())] = False
+    workers: Annotated[
+        str | None,
+        Parameter(help="processes; default: by cores and size", allow_leading_hyphen=True),
+    ] = None
+    test_samples: Annotated[
+        str | None, Parameter(help="size of each test set; default max(2000, 4d)")
+    ] = None
+    json: Annotated[bool, Parameter(help="print one JSON object and nothing else", negative=())] = (
+        False
+    )
 
     def options(self) -> dict[str, Any]:
-        given = {name: getattr(self, name) for name in ("replicates", "seed", "backend", "device", "dtype", "test_samples")}
+        given = {
+            name: getattr(self, name)
+            for name in ("replicates", "seed", "backend", "device", "dtype", "test_samples")
+        }
         return {**given, "workers": self.workers}
 
 
@@ -78,7 +105,11 @@ app = App(
 
 def _given(flags: Any) -> dict[str, Any]:
     table = read_toml(flags.problem_file) if flags.problem_file else {}
-    given = {f.name: getattr(flags, f.name) for f in dataclasses.fields(flags) if f.name != "problem_file"}
+    given = {
+        f.name: getattr(flags, f.name)
+        for f in dataclasses.fields(flags)
+        if f.name != "problem_file"
+    }
     return {**table, **{name: value for name, value in given.items() if value is not None}}
 
 
@@ -92,9 +123,15 @@ def simulate(
     run: RunFlags = RunFlags(),  # noqa: B008
     *,
     model: Annotated[str, Parameter(help="one of " + ", ".join(MODELS))] = "network",
-    steps: Annotated[str, Parameter(help="number of gradient steps", allow_leading_hyphen=True)] = "1",
-    batches: Annotated[str, Parameter(help="fresh batch for every step, or the same one")] = "fresh",
-    reuse: Annotated[bool, Parameter(help="fit the readout on the step's own data", negative=())] = False,
+    steps: Annotated[
+        str, Parameter(help="number of gradient steps", allow_leading_hyphen=True)
+    ] = "1",
+    batches: Annotated[
+        str, Parameter(help="fresh batch for every step, or the same one")
+    ] = "fresh",
+    reuse: Annotated[
+        bool, Parameter(help="fit the readout on the step's own data", negative=())
+    ] = False,
     parameterization: Annotated[str, Parameter(help="mean-field or ntk")] = "mean-field",
     optimizer: Annotated[str, Parameter(help="gradient, momentum or adam")] = "gradient",
     inputs: Annotated[
@@ -105,9 +142,15 @@ def simulate(
         ),
     ] = "gaussian",
     teacher_terms: Annotated[
-        str | None, Parameter(help="further terms of the teacher, such as relu,tanh", allow_leading_hyphen=True)
+        str | None,
+        Parameter(
+            help="further terms of the teacher, such as relu,tanh", allow_leading_hyphen=True
+        ),
     ] = None,
-    kernel: Annotated[str | None, Parameter(help="g of a kernel baseline, an expression in z", allow_leading_hyphen=True)] = None,
+    kernel: Annotated[
+        str | None,
+        Parameter(help="g of a kernel baseline, an expression in z", allow_leading_hyphen=True),
+    ] = None,
 ) -> int:
     """Run the experiment at finite size and print what was measured.
 
@@ -117,14 +160,26 @@ def simulate(
     question = _problem(problem)
     with _Bar(run.json, model) as bar:
         result = firststep.simulate(
-            question, model=model, steps=whole("steps", steps, 1), batches=batches, reuse=reuse, parameterization=parameterization,
-            optimizer=optimizer, inputs=inputs, teacher_terms=teacher_terms, kernel=kernel, progress=bar, **run.options(),
-        )  # fmt: skip
+            question,
+            model=model,
+            steps=whole("steps", steps, 1),
+            batches=batches,
+            reuse=reuse,
+            parameterization=parameterization,
+            optimizer=optimizer,
+            inputs=inputs,
+            teacher_terms=teacher_terms,
+            kernel=kernel,
+            progress=bar,
+            **run.options(),
+        )
     _print(result, run.json)
     return 0
 
 
-_BULK = Annotated[str, Parameter(help="exact: the true network; isotropic: the spiked random features model")]
+_BULK = Annotated[
+    str, Parameter(help="exact: the true network; isotropic: the spiked random features model")
+]
 _JSON = Annotated[bool, Parameter(help="print one JSON object and nothing else", negative=())]
 
 
@@ -141,7 +196,11 @@ def predict(
     """
     result = firststep.predict(_problem(problem), bulk=bulk)
     _print(result, json)
-    solved = result.status == "converged" if result.shape == () else bool((result.status == "converged").all())
+    solved = (
+        result.status == "converged"
+        if result.shape == ()
+        else bool((result.status == "converged").all())
+    )
     if not solved:
         _complain("some points could not be solved: their status says why, and they have no number")
     return 0 if solved else 1
@@ -151,7 +210,9 @@ def predict(
 def optimize(
     problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
     *,
-    over: Annotated[str, Parameter(help="one or two of ridge, step, alpha0, beta, separated by a comma")] = "ridge,step",
+    over: Annotated[
+        str, Parameter(help="one or two of ridge, step, alpha0, beta, separated by a comma")
+    ] = "ridge,step",
     bulk: _BULK = "exact",
     json: _JSON = False,
 ) -> int:
@@ -187,19 +248,28 @@ def baselines(
     run: RunFlags = RunFlags(),  # noqa: B008
     *,
     models: Annotated[
-        list[str] | None, Parameter(help="which models; default: every baseline", consume_multiple=True, negative=())
+        list[str] | None,
+        Parameter(help="which models; default: every baseline", consume_multiple=True, negative=()),
     ] = None,
-    inner_product_kernel: Annotated[str, Parameter(help="g(<x, y>/d)", allow_leading_hyphen=True)] = "exp(z)",
-    distance_kernel: Annotated[str, Parameter(help="g(|x - y|^2/d)", allow_leading_hyphen=True)] = "exp(-0.5*z)",
+    inner_product_kernel: Annotated[
+        str, Parameter(help="g(<x, y>/d)", allow_leading_hyphen=True)
+    ] = "exp(z)",
+    distance_kernel: Annotated[
+        str, Parameter(help="g(|x - y|^2/d)", allow_leading_hyphen=True)
+    ] = "exp(-0.5*z)",
 ) -> int:
     """Run the fixed-kernel and linear baselines on the same data, with the kernel lower bound."""
     question = _problem(problem)
     chosen = tuple(models or BASELINES)
     with _Bar(run.json, "baselines", parts=len(chosen)) as bar:
         result = firststep.baselines(
-            question, models=chosen, inner_product_kernel=inner_product_kernel, distance_kernel=distance_kernel,
-            progress=bar, **run.options(),
-        )  # fmt: skip
+            question,
+            models=chosen,
+            inner_product_kernel=inner_product_kernel,
+            distance_kernel=distance_kernel,
+            progress=bar,
+            **run.options(),
+        )
     _print(result, run.json)
     return 0
 
@@ -207,19 +277,34 @@ def baselines(
 @app.command
 def features(
     weights: Annotated[Path, Parameter(help="the first layer, .npy: d x N, one column a neuron")],
-    direction: Annotated[Path, Parameter(help="the teacher's direction, .npy: d numbers of norm 1")],
+    direction: Annotated[
+        Path, Parameter(help="the teacher's direction, .npy: d numbers of norm 1")
+    ],
     problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
     *,
     initial: Annotated[Path | None, Parameter(help="the first layer before training, .npy")] = None,
-    bias: Annotated[Path | None, Parameter(help="N numbers added to the pre-activations, .npy")] = None,
-    covariance: Annotated[Path | None, Parameter(help="covariance of the inputs, .npy: d x d")] = None,
+    bias: Annotated[
+        Path | None, Parameter(help="N numbers added to the pre-activations, .npy")
+    ] = None,
+    covariance: Annotated[
+        Path | None, Parameter(help="covariance of the inputs, .npy: d x d")
+    ] = None,
     neurons: Annotated[str, Parameter(help="columns, or rows as in PyTorch")] = "columns",
-    directions: Annotated[str, Parameter(help="auto, or how many directions to condition on, 0 to 3")] = "auto",
+    directions: Annotated[
+        str, Parameter(help="auto, or how many directions to condition on, 0 to 3")
+    ] = "auto",
     teacher_terms: Annotated[
-        str, Parameter(help="further terms of the teacher, separated by commas; the direction then has a column a term")
+        str,
+        Parameter(
+            help="further terms of the teacher, separated by commas; the direction then has a column a term"
+        ),
     ] = "",
-    replicates: Annotated[str, Parameter(help="also fit the layer on so many data sets, and compare")] = "0",
-    seed: Annotated[str, Parameter(help="seed of these data sets", allow_leading_hyphen=True)] = "0",
+    replicates: Annotated[
+        str, Parameter(help="also fit the layer on so many data sets, and compare")
+    ] = "0",
+    seed: Annotated[
+        str, Parameter(help="seed of these data sets", allow_leading_hyphen=True)
+    ] = "0",
     backend: Annotated[str, Parameter(help="numpy, or jax (GPU if there is one)")] = "numpy",
     device: Annotated[str, Parameter(help="auto, cpu or gpu, for the jax backend")] = "auto",
     json: _JSON = False,
@@ -228,12 +313,26 @@ def features(
 
     Example: firststep features W1.npy theta.npy --initial W0.npy --student relu --teacher tanh --alpha 2 --ridge 0.01 --noise 0.1
     """
-    files = {"weights": weights, "direction": direction, "initial": initial, "bias": bias, "covariance": covariance}
+    files = {
+        "weights": weights,
+        "direction": direction,
+        "initial": initial,
+        "bias": bias,
+        "covariance": covariance,
+    }
     with _Bar(json, "features") as bar:
         result = run_features(
-            _given(problem), files, teacher_terms=teacher_terms, directions=directions, neurons=neurons, replicates=replicates,
-            seed=seed, backend=backend, device=device, progress=bar,
-        )  # fmt: skip
+            _given(problem),
+            files,
+            teacher_terms=teacher_terms,
+            directions=directions,
+            neurons=neurons,
+            replicates=replicates,
+            seed=seed,
+            backend=backend,
+            device=device,
+            progress=bar,
+        )
     _print(result, json)
     return 0
 
@@ -241,12 +340,21 @@ def features(
 @app.command
 def diagnose(
     inputs: Annotated[
-        str, Parameter(help="a file (.npy, .npz, .parquet, .csv), options after commas, or a law such as student-t:5")
+        str,
+        Parameter(
+            help="a file (.npy, .npz, .parquet, .csv), options after commas, or a law such as student-t:5"
+        ),
     ],
     *,
-    dimension: Annotated[str | None, Parameter(help="d, for a law", allow_leading_hyphen=True)] = None,
-    rows: Annotated[str | None, Parameter(help="how many rows to look at", allow_leading_hyphen=True)] = None,
-    seed: Annotated[str, Parameter(help="which rows, and which directions", allow_leading_hyphen=True)] = "0",
+    dimension: Annotated[
+        str | None, Parameter(help="d, for a law", allow_leading_hyphen=True)
+    ] = None,
+    rows: Annotated[
+        str | None, Parameter(help="how many rows to look at", allow_leading_hyphen=True)
+    ] = None,
+    seed: Annotated[
+        str, Parameter(help="which rows, and which directions", allow_leading_hyphen=True)
+    ] = "0",
     json: _JSON = False,
 ) -> int:
     """Say whether the theory of Gaussian inputs can be trusted for given data. Exit code 0 either way; --json has "trusted".
@@ -263,8 +371,12 @@ def diagnose(
 def demo(
     *,
     out: Annotated[Path, Parameter(help="folder for the figure and its data")] = Path("demo"),
-    dimension: Annotated[str, Parameter(help="d of the simulated networks", allow_leading_hyphen=True)] = "400",
-    replicates: Annotated[str, Parameter(help="networks per point", allow_leading_hyphen=True)] = "8",
+    dimension: Annotated[
+        str, Parameter(help="d of the simulated networks", allow_leading_hyphen=True)
+    ] = "400",
+    replicates: Annotated[
+        str, Parameter(help="networks per point", allow_leading_hyphen=True)
+    ] = "8",
     seed: Annotated[str, Parameter(allow_leading_hyphen=True)] = "0",
 ) -> int:
     """Draw risk against sample size for erf learning erf: theory and simulation of a small and a large step, random features."""
@@ -292,14 +404,25 @@ def explore(
     problem: ProblemFlags = ProblemFlags(),  # type: ignore[valid-type]  # noqa: B008
     *,
     host: Annotated[
-        str, Parameter(help="address to listen on; others than 127.0.0.1 need the token that is printed")
+        str,
+        Parameter(
+            help="address to listen on; others than 127.0.0.1 need the token that is printed"
+        ),
     ] = "127.0.0.1",
-    port: Annotated[str, Parameter(help="port; default: a free one", allow_leading_hyphen=True)] = "0",
-    browser: Annotated[bool, Parameter(help="open the page in the browser", negative="--no-browser")] = True,
+    port: Annotated[
+        str, Parameter(help="port; default: a free one", allow_leading_hyphen=True)
+    ] = "0",
+    browser: Annotated[
+        bool, Parameter(help="open the page in the browser", negative="--no-browser")
+    ] = True,
     workers: Annotated[
-        str | None, Parameter(help="processes for simulations; default: by cores", allow_leading_hyphen=True)
+        str | None,
+        Parameter(help="processes for simulations; default: by cores", allow_leading_hyphen=True),
     ] = None,
-    export: Annotated[Path | None, Parameter(help="write one self-contained HTML file with a precomputed grid instead")] = None,
+    export: Annotated[
+        Path | None,
+        Parameter(help="write one self-contained HTML file with a precomputed grid instead"),
+    ] = None,
 ) -> int:
     """Serve the interactive page on this machine, or write it as one file that works by double click.
 
@@ -323,9 +446,22 @@ class _Bar:
         if self._silent:
             return None
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
         self._progress.start()
         self._task = self._progress.add_task(self._words, total=None)
@@ -335,7 +471,9 @@ class _Bar:
         if finished <= self._last:  # the next of several runs has begun
             self._before += self._last
         self._last = finished
-        self._progress.update(self._task, completed=self._before + finished, total=total * self._parts)
+        self._progress.update(
+            self._task, completed=self._before + finished, total=total * self._parts
+        )
 
     def __exit__(self, *_: object) -> None:
         if not self._silent:

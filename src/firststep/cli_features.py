@@ -12,7 +12,7 @@ import numpy as np
 from firststep.compare import compare_features
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem, whole
-from firststep.theory.features import predict_features
+from firststep.theory.given_layer.predict import predict_features
 
 
 def features(
@@ -32,21 +32,34 @@ def features(
     arrays = {name: _load(name, path) for name, path in files.items() if path is not None}
     weights = arrays.pop("weights")
     if weights.ndim != 2 or weights.size == 0:
-        raise InvalidParameter("weights", "a file with a matrix", f"an array of shape {weights.shape}")
+        raise InvalidParameter(
+            "weights", "a file with a matrix", f"an array of shape {weights.shape}"
+        )
     width, dimension = weights.shape if neurons == "rows" else weights.shape[::-1]
     problem = Problem(**{"beta": width / dimension, **given})
     terms = tuple(each.strip() for each in teacher_terms.split(",") if each.strip())
     options: dict[str, Any] = {
-        **{name: arrays.get(name) for name in ("initial", "bias", "covariance")}, "teacher_terms": terms,
-        "directions": directions if directions == "auto" else whole("directions", directions, 0, 3), "neurons": neurons,
-    }  # fmt: skip
+        **{name: arrays.get(name) for name in ("initial", "bias", "covariance")},
+        "teacher_terms": terms,
+        "directions": directions if directions == "auto" else whole("directions", directions, 0, 3),
+        "neurons": neurons,
+    }
     count = whole("replicates", replicates, 0)
     if not count:
-        return predict_features(weights, problem, arrays["direction"], backend=backend, device=device, **options)
+        return predict_features(
+            weights, problem, arrays["direction"], backend=backend, device=device, **options
+        )
     return compare_features(
-        weights, problem, arrays["direction"], replicates=count, seed=seed, backend=backend, device=device, progress=progress,
+        weights,
+        problem,
+        arrays["direction"],
+        replicates=count,
+        seed=seed,
+        backend=backend,
+        device=device,
+        progress=progress,
         **options,
-    )  # fmt: skip
+    )
 
 
 def _load(parameter: str, path: Path) -> np.ndarray:
@@ -57,12 +70,24 @@ def _load(parameter: str, path: Path) -> np.ndarray:
             with found:
                 if len(found.files) != 1:
                     names = ", ".join(found.files) or "nothing"
-                    raise InvalidParameter(parameter, "a file with one array", f"{path} with {names}", "save it with numpy.save")
+                    raise InvalidParameter(
+                        parameter,
+                        "a file with one array",
+                        f"{path} with {names}",
+                        "save it with numpy.save",
+                    )
                 found = found[found.files[0]]
         return np.asarray(found, dtype=float)
     except InvalidParameter:
         raise
     except OSError as error:
-        raise InvalidParameter(parameter, "a readable .npy or .npz file", str(path), error.strerror or "") from None
+        raise InvalidParameter(
+            parameter, "a readable .npy or .npz file", str(path), error.strerror or ""
+        ) from None
     except (ValueError, TypeError, EOFError, zipfile.BadZipFile):
-        raise InvalidParameter(parameter, "an .npy or .npz file of numbers", str(path), "NumPy could not read it as such") from None
+        raise InvalidParameter(
+            parameter,
+            "an .npy or .npz file of numbers",
+            str(path),
+            "NumPy could not read it as such",
+        ) from None

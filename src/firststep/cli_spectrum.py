@@ -10,11 +10,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from firststep.problem import Problem
-from firststep.theory.resolvent import MATRICES
+from firststep.theory.spectrum.resolvent import MATRICES
 
 
 def command(
-    flags: Any, given: Callable[[Any], Mapping[str, Any]], bar: Any, show: Callable[[Any, bool], None]
+    flags: Any,
+    given: Callable[[Any], Mapping[str, Any]],
+    bar: Any,
+    show: Callable[[Any, bool], None],
 ) -> Callable[..., int]:
     """The command, from what all commands share: flags of the problem and how to read them, progress bar, how to print."""
 
@@ -22,11 +25,21 @@ def command(
         problem: Any = flags(),  # noqa: B008
         *,
         of: Annotated[str, Parameter(help="one of " + ", ".join(MATRICES))] = "weights",
-        bulk: Annotated[str, Parameter(help="exact: the true network; isotropic: the spiked random features model")] = "exact",
+        bulk: Annotated[
+            str,
+            Parameter(help="exact: the true network; isotropic: the spiked random features model"),
+        ] = "exact",
         replicates: Annotated[str, Parameter(help="networks", allow_leading_hyphen=True)] = "4",
-        seed: Annotated[str, Parameter(help="seed of all random numbers", allow_leading_hyphen=True)] = "0",
-        out: Annotated[Path | None, Parameter(help="draw it: a .png, .pdf or .svg file, with its data as .csv beside it")] = None,
-        json: Annotated[bool, Parameter(help="print one JSON object and nothing else", negative=())] = False,
+        seed: Annotated[
+            str, Parameter(help="seed of all random numbers", allow_leading_hyphen=True)
+        ] = "0",
+        out: Annotated[
+            Path | None,
+            Parameter(help="draw it: a .png, .pdf or .svg file, with its data as .csv beside it"),
+        ] = None,
+        json: Annotated[
+            bool, Parameter(help="print one JSON object and nothing else", negative=())
+        ] = False,
     ) -> int:
         """Print the spectrum of the first layer, or of its kernel, after the step: predicted and simulated.
 
@@ -39,7 +52,9 @@ def command(
             drawing.prepare(out)
         question = Problem(**given(problem))
         with bar(json, "spectrum") as progress:
-            found = compute(question, of, replicates=replicates, seed=seed, bulk=bulk, progress=progress)
+            found = compute(
+                question, of, replicates=replicates, seed=seed, bulk=bulk, progress=progress
+            )
         show(found, json)
         if out is not None:
             written = drawing.write(found, out)

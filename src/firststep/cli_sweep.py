@@ -17,8 +17,12 @@ from firststep.results import Interrupted
 
 sweep_app = App(name="sweep", help="Grids of problems: run, come back to, plot and export them.")
 
-_Experiment = Annotated[Path, Parameter(help="TOML file of the experiment; firststep sweep init writes one")]
-_Store = Annotated[Path | None, Parameter(help="file of results; default: the experiment's name with .db")]
+_Experiment = Annotated[
+    Path, Parameter(help="TOML file of the experiment; firststep sweep init writes one")
+]
+_Store = Annotated[
+    Path | None, Parameter(help="file of results; default: the experiment's name with .db")
+]
 
 
 def _flag(text: str) -> Parameter:
@@ -33,12 +37,16 @@ def init(
 ) -> int:
     """Write a commented example of an experiment."""
     if path.exists() and not force:
-        raise InvalidParameter("path", "a file that does not exist yet", str(path), "--force replaces it")
+        raise InvalidParameter(
+            "path", "a file that does not exist yet", str(path), "--force replaces it"
+        )
     text = files("firststep.sweep").joinpath("example.toml").read_text(encoding="utf-8")
     try:
         path.write_text(text.replace("EXPERIMENT", str(path)), encoding="utf-8")
     except OSError as error:
-        raise InvalidParameter("path", "a file that can be written", str(path), error.strerror or "") from None
+        raise InvalidParameter(
+            "path", "a file that can be written", str(path), error.strerror or ""
+        ) from None
     print(f"wrote {path}; next: firststep sweep run {path}")
     return 0
 
@@ -49,10 +57,16 @@ def run(
     *,
     store: _Store = None,
     workers: Annotated[
-        str | None, Parameter(help="processes; default: as many as there are cores", allow_leading_hyphen=True)
+        str | None,
+        Parameter(help="processes; default: as many as there are cores", allow_leading_hyphen=True),
     ] = None,
-    shard: Annotated[str | None, Parameter(help="i/n: only the i-th of n parts of the work, for job arrays")] = None,
-    dask: Annotated[str | None, Parameter(help="address of a Dask scheduler, tcp://host:port, instead of this machine")] = None,
+    shard: Annotated[
+        str | None, Parameter(help="i/n: only the i-th of n parts of the work, for job arrays")
+    ] = None,
+    dask: Annotated[
+        str | None,
+        Parameter(help="address of a Dask scheduler, tcp://host:port, instead of this machine"),
+    ] = None,
     retry: Annotated[bool, _flag("compute again what had no answer before")] = False,
 ) -> int:
     """Compute what is missing. What the store holds is not computed again, so the same command continues a sweep.
@@ -75,10 +89,14 @@ def run(
             watch(tally)
 
         try:
-            done = advance(question, opened, workers=workers, dask=dask, shard=shard, retry=retry, watch=keep)
+            done = advance(
+                question, opened, workers=workers, dask=dask, shard=shard, retry=retry, watch=keep
+            )
         except KeyboardInterrupt:
             told = text(state["tally"]) if "tally" in state else "nothing new"
-            raise Interrupted(None, f"interrupted: {told} in {place}; the same command continues") from None
+            raise Interrupted(
+                None, f"interrupted: {told} in {place}; the same command continues"
+            ) from None
     print(f"{text(done.tally, names)}: {place}")
     return _failures(done.failures, place)
 
@@ -92,7 +110,10 @@ def _failures(failures: tuple[str, ...], place: Path, most: int = 20) -> int:
     for line in failures[:most]:
         print(f"failed: {line}", file=sys.stderr)
     more = f" ({len(failures) - most} more)" if len(failures) > most else ""
-    print(f"error: {len(failures)} results have no number{more}; --retry computes them again", file=sys.stderr)
+    print(
+        f"error: {len(failures)} results have no number{more}; --retry computes them again",
+        file=sys.stderr,
+    )
     return 1
 
 
@@ -115,7 +136,9 @@ def status(
     experiment: _Experiment,
     *,
     store: _Store = None,
-    json_: Annotated[bool, Parameter(name="--json", help="print one JSON object", negative=())] = False,
+    json_: Annotated[
+        bool, Parameter(name="--json", help="print one JSON object", negative=())
+    ] = False,
 ) -> int:
     """Say how far a sweep is, and what failed. Exit code 1 if something failed."""
     from firststep.store import Store
@@ -125,11 +148,17 @@ def status(
     with Store(place, create=False) as opened:
         tally, failures = standing(question, opened)
     if json_:
-        told = {"name": question.name, "wanted": tally.wanted, "finished": tally.finished, "failed": len(failures)}
+        told = {
+            "name": question.name,
+            "wanted": tally.wanted,
+            "finished": tally.finished,
+            "failed": len(failures),
+        }
         print(json.dumps({**told, "failures": list(failures), "store": str(place)}))
         return 1 if failures else 0
     print(
-        f"{question.describe()}\n  {tally.finished} of {tally.wanted} results" + (f", {len(failures)} failed" if failures else "")
+        f"{question.describe()}\n  {tally.finished} of {tally.wanted} results"
+        + (f", {len(failures)} failed" if failures else "")
     )
     return _failures(failures, place)
 
@@ -140,22 +169,33 @@ def export(
     *,
     store: _Store = None,
     csv: Annotated[Path | None, Parameter(help="write a CSV file, one row per result")] = None,
-    parquet: Annotated[Path | None, Parameter(help="write a Parquet file, one row per result")] = None,
-    netcdf: Annotated[Path | None, Parameter(help="write a netCDF file with the axes as dimensions")] = None,
+    parquet: Annotated[
+        Path | None, Parameter(help="write a Parquet file, one row per result")
+    ] = None,
+    netcdf: Annotated[
+        Path | None, Parameter(help="write a netCDF file with the axes as dimensions")
+    ] = None,
 ) -> int:
     """Write the results to files."""
     if not (csv or parquet or netcdf):
-        raise InvalidParameter("export", "given one or more of --csv, --parquet, --netcdf", "nothing")
+        raise InvalidParameter(
+            "export", "given one or more of --csv, --parquet, --netcdf", "nothing"
+        )
     held = _held(experiment, store)
     for path, write in ((csv, held.to_csv), (parquet, held.to_parquet), (netcdf, held.to_netcdf)):
         if path is not None:
             try:
                 write(path)
             except OSError as error:
-                raise InvalidParameter("export", "a file that can be written", str(path), error.strerror or str(error)) from None
+                raise InvalidParameter(
+                    "export", "a file that can be written", str(path), error.strerror or str(error)
+                ) from None
             print(f"wrote {path}: {len(held.rows)} rows")
     if held.tally.finished < held.tally.wanted:
-        print(f"note: the sweep is not complete: {held.tally.finished} of {held.tally.wanted} results", file=sys.stderr)
+        print(
+            f"note: the sweep is not complete: {held.tally.finished} of {held.tally.wanted} results",
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -167,9 +207,15 @@ def plot(
     x: Annotated[str | None, Parameter(help="axis to draw along; default: the longest one")] = None,
     y: Annotated[str, Parameter(help="risk, training_error, alignment, ...")] = "risk",
     where: Annotated[
-        list[str] | None, Parameter(help="fix a field: --where ridge=0.01 step=2", consume_multiple=True, negative=())
+        list[str] | None,
+        Parameter(
+            help="fix a field: --where ridge=0.01 step=2", consume_multiple=True, negative=()
+        ),
     ] = None,
-    out: Annotated[Path | None, Parameter(help="picture; .png, .pdf or .svg; default: the experiment's name with .png")] = None,
+    out: Annotated[
+        Path | None,
+        Parameter(help="picture; .png, .pdf or .svg; default: the experiment's name with .png"),
+    ] = None,
 ) -> int:
     """Draw a quantity along an axis: theory as lines, simulation as points with one standard error."""
     from firststep.figures import of_sweep
@@ -184,9 +230,13 @@ def plot(
     choice("out", target.suffix, (".png", ".pdf", ".svg"))
     held = _held(experiment, store)
     try:
-        written = of_sweep.write(held, target, None if x is None else x.replace("-", "_"), y.replace("-", "_"), fixed)
+        written = of_sweep.write(
+            held, target, None if x is None else x.replace("-", "_"), y.replace("-", "_"), fixed
+        )
     except OSError as error:
-        raise InvalidParameter("out", "a file that can be written", str(target), error.strerror or str(error)) from None
+        raise InvalidParameter(
+            "out", "a file that can be written", str(target), error.strerror or str(error)
+        ) from None
     print(f"wrote {written}")
     return 0
 
@@ -219,15 +269,22 @@ def merge(
 
 
 def reproduce(
-    names: Annotated[list[str], Parameter(help="figures, all, or list", consume_multiple=True, negative=())],
+    names: Annotated[
+        list[str], Parameter(help="figures, all, or list", consume_multiple=True, negative=())
+    ],
     *,
     quick: Annotated[bool, _flag("small sizes, about a minute each (the default)")] = False,
     full: Annotated[bool, _flag("the papers' sizes and replicates: minutes to hours")] = False,
-    out: Annotated[Path, Parameter(help="folder for pictures, tables and stores")] = Path("figures"),
+    out: Annotated[Path, Parameter(help="folder for pictures, tables and stores")] = Path(
+        "figures"
+    ),
     workers: Annotated[
-        str | None, Parameter(help="processes; default: as many as there are cores", allow_leading_hyphen=True)
+        str | None,
+        Parameter(help="processes; default: as many as there are cores", allow_leading_hyphen=True),
     ] = None,
-    backend: Annotated[str | None, Parameter(help="numpy or jax; default: jax for --full if there is a GPU")] = None,
+    backend: Annotated[
+        str | None, Parameter(help="numpy or jax; default: jax for --full if there is a GPU")
+    ] = None,
 ) -> int:
     """Make figures of the papers, and ours: picture, PDF, data and verdict. ``firststep reproduce list`` lists them.
 
@@ -245,7 +302,10 @@ def reproduce(
         return 0
     if quick and full:
         raise InvalidParameter("quick", "given without --full", "both")
-    chosen = [catalogue.figure(name) for name in (catalogue.NAMES if names == ["all"] else dict.fromkeys(names))]
+    chosen = [
+        catalogue.figure(name)
+        for name in (catalogue.NAMES if names == ["all"] else dict.fromkeys(names))
+    ]
     apart = []
     for figure in chosen:
         scale = figure.full if full else figure.quick

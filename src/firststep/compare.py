@@ -12,12 +12,12 @@ import numpy as np
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.results import Interrupted, Simulation, aligned, as_html, plain, with_error
-from firststep.simulation.given import simulate_features
-from firststep.simulation.run import simulate
-from firststep.theory.feature_prediction import FeaturePrediction
-from firststep.theory.features import predict_features
-from firststep.theory.predict import predict
-from firststep.theory.prediction import Prediction
+from firststep.simulation.running.given import simulate_features
+from firststep.simulation.running.simulate import simulate
+from firststep.theory.given_layer.predict import predict_features
+from firststep.theory.given_layer.prediction import FeaturePrediction
+from firststep.theory.one_step.predict import predict
+from firststep.theory.one_step.prediction import Prediction
 
 # The models the theory is exact for, with the bulk that describes them.
 BULKS = {"network": "exact", "spiked": "isotropic", "random-features": "exact"}
@@ -25,9 +25,14 @@ BULKS = {"network": "exact", "spiked": "isotropic", "random-features": "exact"}
 
 # Options of simulate that the theory knows at their defaults only.
 DEFAULTS: tuple[tuple[str, Any], ...] = (
-    ("steps", 1), ("reuse", False), ("batches", "fresh"), ("parameterization", "mean-field"), ("optimizer", "gradient"),
-    ("inputs", "gaussian"), ("teacher_terms", ()),
-)  # fmt: skip
+    ("steps", 1),
+    ("reuse", False),
+    ("batches", "fresh"),
+    ("parameterization", "mean-field"),
+    ("optimizer", "gradient"),
+    ("inputs", "gaussian"),
+    ("teacher_terms", ()),
+)
 
 
 class Row(NamedTuple):
@@ -77,13 +82,34 @@ class Comparison:
         raise KeyError(quantity)
 
     def to_dict(self) -> dict[str, Any]:
-        names = ("quantity", "ridge", "theory", "simulated", "standard_error", "difference", "relative", "z")
+        names = (
+            "quantity",
+            "ridge",
+            "theory",
+            "simulated",
+            "standard_error",
+            "difference",
+            "relative",
+            "z",
+        )
         rows = [
-            {name: getattr(row, name) if name == "quantity" else plain(getattr(row, name)) for name in names}
+            {
+                name: getattr(row, name) if name == "quantity" else plain(getattr(row, name))
+                for name in names
+            }
             for row in self.quantities
         ]
         simulation = self.simulation.to_dict()
-        common = ("problem", "model", "dimension", "samples", "width", "step_samples", "replicates", "seed")
+        common = (
+            "problem",
+            "model",
+            "dimension",
+            "samples",
+            "width",
+            "step_samples",
+            "replicates",
+            "seed",
+        )
         return {
             **{key: simulation[key] for key in common},
             "bulk": self.prediction.bulk,
@@ -102,7 +128,13 @@ class Comparison:
             )
             score = f"{row.z:+.1f}" if math.isfinite(row.z) else "-"
             relative = f"{100 * row.relative:+.2f} %" if math.isfinite(row.relative) else "-"
-            yield name, f"{row.theory:.6g}", with_error(row.simulated, row.standard_error), relative, score
+            yield (
+                name,
+                f"{row.theory:.6g}",
+                with_error(row.simulated, row.standard_error),
+                relative,
+                score,
+            )
 
     @property
     def title(self) -> str:
@@ -110,7 +142,11 @@ class Comparison:
 
     def __str__(self) -> str:
         table = [("", "theory", "simulation", "difference", "z"), *self.rows()]
-        note = ["interrupted: only the finished replicates are compared"] if self.simulation.interrupted else []
+        note = (
+            ["interrupted: only the finished replicates are compared"]
+            if self.simulation.interrupted
+            else []
+        )
         return "\n".join([self.title, *aligned(table), *note])
 
     __repr__ = __str__
@@ -120,7 +156,13 @@ class Comparison:
 
 
 def compare(
-    problem: Problem, dimension: Any = None, replicates: Any = 10, seed: Any = 0, *, model: str = "network", **options: Any
+    problem: Problem,
+    dimension: Any = None,
+    replicates: Any = 10,
+    seed: Any = 0,
+    *,
+    model: str = "network",
+    **options: Any,
 ) -> Comparison:
     """Simulate the problem and put the theory of the same size next to it.
 
@@ -129,7 +171,12 @@ def compare(
     """
     if model not in BULKS:
         allowed = "one of " + ", ".join(BULKS)
-        raise InvalidParameter("model", allowed, model, "the theory describes only these; simulate(...) runs the others")
+        raise InvalidParameter(
+            "model",
+            allowed,
+            model,
+            "the theory describes only these; simulate(...) runs the others",
+        )
     for name, only in DEFAULTS:
         if name in options and str(options[name]) != str(only):
             hint = "the theory is for one step on fresh Gaussian data; simulate(...) runs what it does not cover"
@@ -165,15 +212,29 @@ def compare_features(
     The arguments are those of ``predict_features`` and, among ``options``, of ``simulate_features``.
     """
     prediction = predict_features(
-        weights, problem, teacher, teacher_terms=teacher_terms, initial=initial, directions=directions, bias=bias,
-        covariance=covariance, neurons=neurons,
-    )  # fmt: skip
+        weights,
+        problem,
+        teacher,
+        teacher_terms=teacher_terms,
+        initial=initial,
+        directions=directions,
+        bias=bias,
+        covariance=covariance,
+        neurons=neurons,
+    )
     columns = np.asarray(weights, dtype=float)
     try:
         found = simulate_features(
-            columns.T if neurons == "rows" else columns, problem, teacher, replicates=replicates, seed=seed,
-            teacher_terms=teacher_terms, bias=bias, covariance=covariance, **options,
-        )  # fmt: skip
+            columns.T if neurons == "rows" else columns,
+            problem,
+            teacher,
+            replicates=replicates,
+            seed=seed,
+            teacher_terms=teacher_terms,
+            bias=bias,
+            covariance=covariance,
+            **options,
+        )
     except Interrupted as stop:
         if isinstance(stop.result, Simulation):
             stop.result = _rows(prediction, stop.result)  # type: ignore[assignment]
@@ -194,14 +255,22 @@ def _rows(prediction: Prediction | FeaturePrediction, found: Simulation) -> Comp
     rows = []
     for name in ("risk", "training_error"):
         estimate = getattr(found, name)
-        columns = (np.atleast_1d(v) for v in (getattr(prediction, name), estimate.mean, estimate.standard_error))
+        columns = (
+            np.atleast_1d(v)
+            for v in (getattr(prediction, name), estimate.mean, estimate.standard_error)
+        )
         rows += [
-            Row(name, ridge, float(a), float(b), float(c)) for ridge, a, b, c in zip(found.problem.ridges, *columns, strict=True)
+            Row(name, ridge, float(a), float(b), float(c))
+            for ridge, a, b, c in zip(found.problem.ridges, *columns, strict=True)
         ]
     if isinstance(prediction, Prediction) and prediction.problem.takes_step:
         for name in ("alignment", "spike_strength", "gradient_norm"):
             estimate = getattr(found, name)
             if np.all(np.isfinite(estimate.values)):
                 theory = float(np.ravel(getattr(prediction, name))[0])
-                rows.append(Row(name, math.nan, theory, float(estimate.mean), float(estimate.standard_error)))
+                rows.append(
+                    Row(
+                        name, math.nan, theory, float(estimate.mean), float(estimate.standard_error)
+                    )
+                )
     return Comparison(prediction, found, tuple(rows))

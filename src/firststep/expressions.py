@@ -137,7 +137,11 @@ def _divide(a: Expression, b: Expression) -> Expression:
     if b.operation == "constant":
         if b.value == 0.0:
             raise ZeroDivisionError("division by zero")
-        return constant(a.value / b.value) if a.operation == "constant" else _multiply(constant(1 / b.value), a)
+        return (
+            constant(a.value / b.value)
+            if a.operation == "constant"
+            else _multiply(constant(1 / b.value), a)
+        )
     return a if _is(a, 0.0) else _node("divide", (a, b))
 
 
@@ -253,7 +257,11 @@ FUNCTIONS: dict[str, Callable[..., Expression]] = {
 TWO_ARGUMENTS = {"maximum": _elementary("maximum"), "minimum": _elementary("minimum")}
 CONSTANTS = {"pi": math.pi, "e": math.e}
 _UFUNCS: dict[str, Callable[..., Expression]] = {
-    **{n: _elementary(n) for n in _EVALUATE if n not in ("sigmoid", "softplus", "relu", "heaviside", "abs")},
+    **{
+        n: _elementary(n)
+        for n in _EVALUATE
+        if n not in ("sigmoid", "softplus", "relu", "heaviside", "abs")
+    },
     "absolute": _elementary("abs"),
     "fabs": _elementary("abs"),
     "expit": _elementary("sigmoid"),
@@ -284,13 +292,17 @@ def walk(expression: Expression) -> Iterator[Expression]:
             stack.extend((each, False) for each in node.arguments)
 
 
-def evaluate(expressions: Sequence[Expression], z: Any, xp: Any = np, special: Any = None) -> list[Any]:
+def evaluate(
+    expressions: Sequence[Expression], z: Any, xp: Any = np, special: Any = None
+) -> list[Any]:
     """Values of several expressions at the array ``z``; common subexpressions are computed once."""
     computed: dict[int, Any] = {}
     for root in expressions:
         for node in walk(root):
             if id(node) not in computed:
-                computed[id(node)] = _evaluate_node(node, [computed[id(a)] for a in node.arguments], z, xp, special)
+                computed[id(node)] = _evaluate_node(
+                    node, [computed[id(a)] for a in node.arguments], z, xp, special
+                )
     return [_as_array(computed[id(root)], z, xp) for root in expressions]
 
 
@@ -311,7 +323,11 @@ def _evaluate_node(node: Expression, arguments: list[Any], z: Any, xp: Any, spec
     if operation == "divide":
         return arguments[0] / arguments[1]
     if operation == "power":
-        return _integer_power(arguments[0], node.value) if _small_integer(node.value) else arguments[0] ** node.value
+        return (
+            _integer_power(arguments[0], node.value)
+            if _small_integer(node.value)
+            else arguments[0] ** node.value
+        )
     if operation == "centered":
         return arguments[0] - node.value
     if operation == "normalized":
@@ -373,7 +389,11 @@ def kinks(expression: Expression, reach: float = 12.0) -> tuple[float, ...]:
     places: set[float] = set()
     for node in walk(expression):
         if node.operation in _KINKED:
-            difference = node.arguments[0] - node.arguments[1] if len(node.arguments) == 2 else node.arguments[0]
+            difference = (
+                node.arguments[0] - node.arguments[1]
+                if len(node.arguments) == 2
+                else node.arguments[0]
+            )
             places.update(_sign_changes(difference, reach))
     return tuple(sorted(places))
 
@@ -405,7 +425,9 @@ def centered(expression: Expression) -> Expression:
 
 def normalized(expression: Expression) -> Expression:
     """The expression divided by the root of its Gaussian second moment."""
-    square = gaussian_expectation(lambda z: evaluate([expression], z)[0] ** 2, kinks(expression)).value[0]
+    square = gaussian_expectation(
+        lambda z: evaluate([expression], z)[0] ** 2, kinks(expression)
+    ).value[0]
     if square <= 1e-28:
         raise ValueError("normalized(...) needs a function that is not zero")
     return _node("normalized", (expression,), float(np.sqrt(square)))
@@ -427,7 +449,10 @@ def to_nodes(expression: Expression) -> list[tuple[str, tuple[int, ...], float]]
     """The tree as a list of (operation, places of the arguments in the list, value), for pickling."""
     order = list(walk(expression))
     place = {id(node): number for number, node in enumerate(order)}
-    return [(node.operation, tuple(place[id(each)] for each in node.arguments), node.value) for node in order]
+    return [
+        (node.operation, tuple(place[id(each)] for each in node.arguments), node.value)
+        for node in order
+    ]
 
 
 def from_nodes(nodes: list[tuple[str, tuple[int, ...], float]]) -> Expression:

@@ -50,7 +50,9 @@ class Held:
     """An array that does not change, compared by its content."""
 
     def __init__(self, array: Any) -> None:
-        self.array: Array = np.array(array, dtype=np.float64, order="C")  # a copy: what is given may change
+        self.array: Array = np.array(
+            array, dtype=np.float64, order="C"
+        )  # a copy: what is given may change
         self.array.flags.writeable = False
         head = "x".join(str(size) for size in self.array.shape)
         self.sha256 = hashlib.sha256(head.encode() + self.array.data).hexdigest()
@@ -62,7 +64,9 @@ class Held:
         return hash(self.sha256)
 
     def __repr__(self) -> str:
-        return f"Held({' x '.join(str(size) for size in self.array.shape)}, sha256={self.sha256[:12]})"
+        return (
+            f"Held({' x '.join(str(size) for size in self.array.shape)}, sha256={self.sha256[:12]})"
+        )
 
 
 @dataclass(frozen=True)
@@ -110,10 +114,16 @@ class CovarianceInputs(InputLaw):
             raise InvalidParameter("covariance", allowed, f"an array of shape {matrix.shape}")
         size = float(np.abs(matrix).max())
         if not math.isfinite(size) or np.abs(matrix - matrix.T).max() > 1e-10 * size:
-            raise InvalidParameter("covariance", allowed, "a matrix that is not symmetric" if math.isfinite(size) else "not finite")
+            raise InvalidParameter(
+                "covariance",
+                allowed,
+                "a matrix that is not symmetric" if math.isfinite(size) else "not finite",
+            )
         values, vectors = np.linalg.eigh(matrix)
         if not values[-1] > 0 or values[0] < -1e-10 * values[-1]:
-            raise InvalidParameter("covariance", allowed, f"eigenvalues from {values[0]:.3g} to {values[-1]:.3g}")
+            raise InvalidParameter(
+                "covariance", allowed, f"eigenvalues from {values[0]:.3g} to {values[-1]:.3g}"
+            )
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         return cls("covariance", None, Held((root + root.T) / 2))
 
@@ -136,7 +146,9 @@ class DataInputs(InputLaw):
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, array: Any, *, standardize: bool = False, whiten: bool = False, name: str = "array") -> DataInputs:
+    def of(
+        cls, array: Any, *, standardize: bool = False, whiten: bool = False, name: str = "array"
+    ) -> DataInputs:
         """The law of an array of samples x columns.
 
         Constant columns are dropped. ``standardize``: every column minus its mean, over its standard deviation. ``whiten``: the
@@ -148,10 +160,16 @@ class DataInputs(InputLaw):
                 raise InvalidParameter(option, "True or False", value)
         spread = given.max(axis=0) - given.min(axis=0)
         if not np.all(spread > 0):
-            notes.append(f"{int(np.sum(spread == 0))} of {given.shape[1]} columns are constant and were dropped")
+            notes.append(
+                f"{int(np.sum(spread == 0))} of {given.shape[1]} columns are constant and were dropped"
+            )
             given = given[:, spread > 0]
         if given.shape[1] < 2:
-            raise InvalidParameter("inputs", "at least two columns that are not constant", f"{given.shape[1]} in {name}")
+            raise InvalidParameter(
+                "inputs",
+                "at least two columns that are not constant",
+                f"{given.shape[1]} in {name}",
+            )
         if standardize or whiten:
             given = given - given.mean(axis=0)
         with np.errstate(all="ignore"):
@@ -161,15 +179,29 @@ class DataInputs(InputLaw):
             given, note = _whitened(given, name)
             notes.append(note)
         if not np.all(np.isfinite(given)):
-            raise InvalidParameter("inputs", "a table of numbers that can be standardized", "some too large or too small", name)
+            raise InvalidParameter(
+                "inputs",
+                "a table of numbers that can be standardized",
+                "some too large or too small",
+                name,
+            )
         return cls("data", None, Held(given), name, standardize, whiten, None, tuple(notes))
 
     @classmethod
-    def load(cls, path: str | Path, *, key: str | None = None, standardize: bool = False, whiten: bool = False) -> DataInputs:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        key: str | None = None,
+        standardize: bool = False,
+        whiten: bool = False,
+    ) -> DataInputs:
         """The rows of a file: .npy; .npz with one array, or the one called ``key``; .parquet, its numeric columns; .csv."""
         array, notes = _read(Path(path), key)
         made = cls.of(array, standardize=standardize, whiten=whiten, name=str(path))
-        return cls("data", None, made.held, str(path), standardize, whiten, key, (*notes, *made.notes))
+        return cls(
+            "data", None, made.held, str(path), standardize, whiten, key, (*notes, *made.notes)
+        )
 
     @property
     def array(self) -> Array:
@@ -185,7 +217,13 @@ class DataInputs(InputLaw):
     def describe(self) -> dict[str, Any]:
         options = {name: True for name in ("standardize", "whiten") if getattr(self, name)}
         notes = {"notes": list(self.notes)} if self.notes else {}
-        return {"name": self.name, "shape": list(self.array.shape), "sha256": self.sha256, **options, **notes}
+        return {
+            "name": self.name,
+            "shape": list(self.array.shape),
+            "sha256": self.sha256,
+            **options,
+            **notes,
+        }
 
     def __str__(self) -> str:
         options = [name for name in ("standardize", "whiten") if getattr(self, name)]
@@ -193,7 +231,9 @@ class DataInputs(InputLaw):
         return ",".join([self.name, *key, *options, f"sha256={self.sha256[:16]}"])
 
     def __repr__(self) -> str:
-        return f"DataInputs({str(self)!r}, {self.array.shape[0]} rows x {self.array.shape[1]} columns)"
+        return (
+            f"DataInputs({str(self)!r}, {self.array.shape[0]} rows x {self.array.shape[1]} columns)"
+        )
 
 
 def input_law(source: Any) -> InputLaw:
@@ -243,14 +283,20 @@ def _from_text(text: str) -> DataInputs:
     for option in options:
         name, equals, value = option.partition("=")
         if name not in known or bool(equals) != (known[name] is not False):
-            allowed = "a file followed by any of key=NAME, standardize, whiten, sha256=HASH, after commas"
+            allowed = (
+                "a file followed by any of key=NAME, standardize, whiten, sha256=HASH, after commas"
+            )
             raise InvalidParameter("inputs", allowed, text, f"{shown(option)} is none of them")
         known[name] = value if equals else True
     wanted = known.pop("sha256")
     made = _loaded(path, _stamp(path), *sorted(known.items()))
-    if wanted is not None and not (re.fullmatch("[0-9a-f]{8,64}", wanted) and made.sha256.startswith(wanted)):
+    if wanted is not None and not (
+        re.fullmatch("[0-9a-f]{8,64}", wanted) and made.sha256.startswith(wanted)
+    ):
         hint = "the file is no longer the one this was written for"
-        raise InvalidParameter("inputs", f"{path} with sha256={wanted}", f"sha256={made.sha256[:16]}", hint)
+        raise InvalidParameter(
+            "inputs", f"{path} with sha256={wanted}", f"sha256={made.sha256[:16]}", hint
+        )
     return made
 
 
@@ -287,10 +333,14 @@ def _table(source: Any, name: str) -> Array:
     array = _numbers("inputs", source, allowed, file)
     shape = " x ".join(str(size) for size in array.shape) or "a single number"
     if array.ndim != 2:
-        hint = ", ".join(filter(None, [file, "reshape it to samples x columns" if array.ndim > 2 else ""]))
+        hint = ", ".join(
+            filter(None, [file, "reshape it to samples x columns" if array.ndim > 2 else ""])
+        )
         raise InvalidParameter("inputs", allowed, shape, hint)
     if array.shape[0] < 2 or array.shape[1] < 2:
-        raise InvalidParameter("inputs", "a table of at least two rows and two columns", shape, file)
+        raise InvalidParameter(
+            "inputs", "a table of at least two rows and two columns", shape, file
+        )
     good = np.isfinite(array)
     if not good.all():
         row, column = (int(place) + 1 for place in np.argwhere(~good)[0])
@@ -307,7 +357,9 @@ def _whitened(centred: Array, name: str) -> tuple[Array, str]:
     kept = values > max(rows, columns) * np.finfo(float).eps * values[-1]
     rank = int(kept.sum())
     if rank < 2 or rank >= rows - 1:
-        fault = Fault("whiten", "asked for more rows than columns", f"{rows} rows of rank {rank} in {name}")
+        fault = Fault(
+            "whiten", "asked for more rows than columns", f"{rows} rows of rank {rank} in {name}"
+        )
         raise InvalidParameter.from_faults([fault])
     effective = float(values.sum() ** 2 / (values**2).sum())
     note = f"whitened: rank {rank} of {columns} columns (effective rank (tr C)^2/tr C^2 = {effective:.1f} before)"
@@ -330,9 +382,13 @@ def _read(path: Path, key: str | None) -> tuple[Any, list[str]]:
     except InvalidParameter:
         raise
     except OSError as error:
-        raise InvalidParameter("inputs", "a readable file", str(path), error.strerror or shown(str(error))) from None
+        raise InvalidParameter(
+            "inputs", "a readable file", str(path), error.strerror or shown(str(error))
+        ) from None
     except Exception as error:  # broken files fail in as many ways as there are readers
-        raise InvalidParameter("inputs", f"a valid {suffix} file of numbers", str(path), shown(str(error), 160)) from None
+        raise InvalidParameter(
+            "inputs", f"a valid {suffix} file of numbers", str(path), shown(str(error), 160)
+        ) from None
 
 
 def _read_npy(path: Path, key: str | None) -> tuple[Any, list[str]]:
@@ -346,7 +402,12 @@ def _read_npz(path: Path, key: str | None) -> tuple[Any, list[str]]:
             hint = f"{path} holds {', '.join(names[:12]) or 'nothing'}"
             raise InvalidParameter("key", "the name of one array of the file", "nothing", hint)
         if key is not None and key not in names:
-            raise InvalidParameter("key", f"one of {', '.join(names[:12]) or 'no array'} in {path}", key, nearest(key, names))
+            raise InvalidParameter(
+                "key",
+                f"one of {', '.join(names[:12]) or 'no array'} in {path}",
+                key,
+                nearest(key, names),
+            )
         return archive[names[0] if key is None else key], []
 
 
@@ -356,15 +417,33 @@ def _read_parquet(path: Path, key: str | None) -> tuple[Any, list[str]]:
         import pyarrow.parquet
     except ImportError:
         hint = "try: pip install 'firststep[tables]'"
-        raise InvalidParameter("inputs", "a file that can be read here: .parquet needs pyarrow", str(path), hint) from None
+        raise InvalidParameter(
+            "inputs", "a file that can be read here: .parquet needs pyarrow", str(path), hint
+        ) from None
     table = pyarrow.parquet.read_table(path)
     kinds = pyarrow.types
-    numeric = [f.name for f in table.schema if kinds.is_integer(f.type) or kinds.is_floating(f.type) or kinds.is_decimal(f.type)]
+    numeric = [
+        f.name
+        for f in table.schema
+        if kinds.is_integer(f.type) or kinds.is_floating(f.type) or kinds.is_decimal(f.type)
+    ]
     others = [name for name in table.column_names if name not in numeric]
     if not numeric:
-        raise InvalidParameter("inputs", "a file with numeric columns", str(path), f"its columns are {', '.join(others[:12])}")
-    notes = [f"{len(others)} columns that are not numeric were dropped: {', '.join(others[:12])}"] if others else []
-    columns = [table.column(name).cast(pyarrow.float64()).to_numpy(zero_copy_only=False) for name in numeric]
+        raise InvalidParameter(
+            "inputs",
+            "a file with numeric columns",
+            str(path),
+            f"its columns are {', '.join(others[:12])}",
+        )
+    notes = (
+        [f"{len(others)} columns that are not numeric were dropped: {', '.join(others[:12])}"]
+        if others
+        else []
+    )
+    columns = [
+        table.column(name).cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
+        for name in numeric
+    ]
     return np.stack(columns, axis=1), notes
 
 
@@ -373,7 +452,9 @@ def _read_csv(path: Path, key: str | None) -> tuple[Any, list[str]]:
     with path.open(encoding="utf-8") as lines:
         first = lines.readline().strip()
     if not first:
-        raise InvalidParameter("inputs", "a file with numbers in it", str(path), "its first line is empty")
+        raise InvalidParameter(
+            "inputs", "a file with numbers in it", str(path), "its first line is empty"
+        )
     skip = int(any(_is_word(cell) for cell in first.split(",")))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty table is refused with its own words

@@ -21,7 +21,13 @@ from firststep.numerics.quadrature import NotIntegrable
 
 MAX_TEXT = 2000
 MAX_DEPTH = 200
-_BINARY = {ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__", ast.Pow: "__pow__"}
+_BINARY = {
+    ast.Add: "__add__",
+    ast.Sub: "__sub__",
+    ast.Mult: "__mul__",
+    ast.Div: "__truediv__",
+    ast.Pow: "__pow__",
+}
 
 
 def parse(text: str, parameter: str = "activation") -> Expression:
@@ -84,14 +90,18 @@ def _convert(node: ast.AST, depth: int, top: bool = False) -> Expression:
         return result
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         return _convert_call(node.func.id, node.args, depth)
-    raise ValueError(f"{type(node).__name__.lower()} is not allowed; only arithmetic and the named functions are")
+    raise ValueError(
+        f"{type(node).__name__.lower()} is not allowed; only arithmetic and the named functions are"
+    )
 
 
 def _convert_call(name: str, arguments: list[ast.expr], depth: int) -> Expression:
     count = 2 if name in TWO_ARGUMENTS else 1
     if name not in FUNCTIONS and name not in WRAPPERS and name not in TWO_ARGUMENTS:
         hint = nearest(name, [*FUNCTIONS, *WRAPPERS, *TWO_ARGUMENTS])
-        raise ValueError(f"unknown function {name!r}; {hint or 'the functions are ' + ', '.join(FUNCTIONS)}")
+        raise ValueError(
+            f"unknown function {name!r}; {hint or 'the functions are ' + ', '.join(FUNCTIONS)}"
+        )
     if len(arguments) != count or any(isinstance(each, ast.Starred) for each in arguments):
         raise ValueError(f"{name} takes {count} argument{'s' if count > 1 else ''}")
     inner = [_convert(each, depth + 1, top=name in WRAPPERS) for each in arguments]

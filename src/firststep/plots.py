@@ -44,7 +44,9 @@ _STYLE = {
 def require() -> None:
     """Say so plainly if matplotlib is missing."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise BackendUnavailable("matplotlib", "installed to draw figures", "nothing", "try: pip install matplotlib")
+        raise BackendUnavailable(
+            "matplotlib", "installed to draw figures", "nothing", "try: pip install matplotlib"
+        )
 
 
 def prepare(folder: Path) -> None:
@@ -53,7 +55,9 @@ def prepare(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise InvalidParameter("out", "a folder that can be written", str(folder), error.strerror or "") from None
+        raise InvalidParameter(
+            "out", "a folder that can be written", str(folder), error.strerror or ""
+        ) from None
 
 
 @contextmanager
@@ -81,12 +85,26 @@ def grid(drawing: Any, count: int, columns: int) -> list[Any]:
 
 
 def points(
-    axes: Any, x: Sequence[float], mean: Sequence[float], error: Sequence[float], label: str, color: str, marker: str
+    axes: Any,
+    x: Sequence[float],
+    mean: Sequence[float],
+    error: Sequence[float],
+    label: str,
+    color: str,
+    marker: str,
 ) -> Any:
     """Simulated means with one standard error."""
     return axes.errorbar(
-        x, mean, yerr=error, fmt=marker, markersize=5, capsize=2.5, linewidth=1.2, color=COLORS[color], label=label
-    )  # fmt: skip
+        x,
+        mean,
+        yerr=error,
+        fmt=marker,
+        markersize=5,
+        capsize=2.5,
+        linewidth=1.2,
+        color=COLORS[color],
+        label=label,
+    )
 
 
 def curve(axes: Any, x: Any, y: Any, color: str, label: str | None = None, style: str = "-") -> Any:
@@ -117,7 +135,9 @@ def readable_logs(axes: Any) -> None:
             low, high = sorted(axis.get_view_interval())
             decades = math.log10(high / low)
             if decades <= 4:
-                axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 2.5 else (1.0,)))
+                axis.set_major_locator(
+                    LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 2.5 else (1.0,))
+                )
                 axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
                 axis.set_minor_locator(NullLocator())
 

@@ -12,20 +12,30 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    ValidationError,
+    model_validator,
+)
 
 from firststep.activations import Activation, JaxActivation, activation
 from firststep.errors import Fault, InvalidParameter, nearest, shown
 from firststep.readouts import ReadoutLaw, readout_law
 
-RIDGE_ALLOWED = (
-    "a number from 0 to 1e30, several of them, or a range such as 1e-4..1e2:13 (13 values, evenly spaced in the logarithm)"
-)
+RIDGE_ALLOWED = "a number from 0 to 1e30, several of them, or a range such as 1e-4..1e2:13 (13 values, evenly spaced in the logarithm)"
 
 
-def number(parameter: str, value: Any, low: float, strict: bool = False, high: float = math.inf) -> float:
+def number(
+    parameter: str, value: Any, low: float, strict: bool = False, high: float = math.inf
+) -> float:
     """``value`` as a finite float in [low, high] (or (low, high] if ``strict``)."""
-    allowed = f"a finite number {'>' if strict else '>='} {low:g}" + (f" and <= {high:g}" if high < math.inf else "")
+    allowed = f"a finite number {'>' if strict else '>='} {low:g}" + (
+        f" and <= {high:g}" if high < math.inf else ""
+    )
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -39,7 +49,9 @@ def number(parameter: str, value: Any, low: float, strict: bool = False, high: f
 
 def whole(parameter: str, value: Any, low: int, high: int | None = None) -> int:
     """``value`` as an integer in [low, high], exactly: no digit of a long seed is lost."""
-    allowed = f"a whole number >= {low}" + (f" and <= {high if high < 10**6 else f'{high:.0e}'}" if high is not None else "")
+    allowed = f"a whole number >= {low}" + (
+        f" and <= {high if high < 10**6 else f'{high:.0e}'}" if high is not None else ""
+    )
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -60,7 +72,9 @@ def choice(parameter: str, value: Any, options: Iterable[str]) -> str:
     """``value`` if it is one of ``options``."""
     options = tuple(options)
     if not isinstance(value, str) or value not in options:
-        raise InvalidParameter(parameter, "one of " + ", ".join(options), value, nearest(str(value), options))
+        raise InvalidParameter(
+            parameter, "one of " + ", ".join(options), value, nearest(str(value), options)
+        )
     return value
 
 
@@ -157,11 +171,15 @@ def _integrable(parameter: str, compute: Callable[[], Any]) -> None:
     try:
         compute()
     except InvalidParameter as error:
-        faults = [Fault(parameter, fault.allowed, fault.given, fault.hint) for fault in error.faults]
+        faults = [
+            Fault(parameter, fault.allowed, fault.given, fault.hint) for fault in error.faults
+        ]
         raise InvalidParameter.from_faults(faults) from None
 
 
-MAX_SIZE = 10**9  # of any of d, n, N, n0: far beyond any memory, near enough that no arithmetic overflows
+MAX_SIZE = (
+    10**9
+)  # of any of d, n, N, n0: far beyond any memory, near enough that no arithmetic overflows
 
 
 @dataclass(frozen=True)
@@ -195,7 +213,9 @@ class Problem(BaseModel):
     alpha: Annotated[float, _field(lambda v: number("alpha", v, 0, strict=True))] = Field(
         description="n/d, samples per dimension in the ridge fit"
     )
-    beta: Annotated[float, _field(lambda v: number("beta", v, 0, strict=True))] = Field(description="N/d, width per dimension")
+    beta: Annotated[float, _field(lambda v: number("beta", v, 0, strict=True))] = Field(
+        description="N/d, width per dimension"
+    )
     alpha0: Annotated[float, _field(lambda v: number("alpha0", v, 0))] = Field(
         default_factory=lambda data: data.get("alpha", 1.0),
         description="n0/d, samples per dimension in the gradient step; 0: no step; default: alpha",
@@ -203,11 +223,12 @@ class Problem(BaseModel):
     step: Annotated[float, _field(lambda v: number("step", v, 0))] = Field(
         default=1.0, description="step size: eta = step * N**step-exponent"
     )
-    step_exponent: Annotated[float, _field(lambda v: number("step-exponent", v, 0, high=1))] = Field(
-        default=0.5, description="0.5: the large step; 0: the small step"
+    step_exponent: Annotated[float, _field(lambda v: number("step-exponent", v, 0, high=1))] = (
+        Field(default=0.5, description="0.5: the large step; 0: the small step")
     )
     ridge: Annotated[float | tuple[float, ...], _field(ridge_values)] = Field(
-        default=0.01, description="ridge, several values, or a range such as 1e-4..1e2:13; 0: ridgeless"
+        default=0.01,
+        description="ridge, several values, or a range such as 1e-4..1e2:13; 0: ridgeless",
     )
     noise: Annotated[float, _field(lambda v: number("noise", v, 0))] = Field(
         default=0.0, description="standard deviation of the label noise"
@@ -216,8 +237,11 @@ class Problem(BaseModel):
         default_factory=lambda: readout_law("gaussian"),
         description="law of the readout: gaussian (the default), ones, signs, or value:weight,...",
     )
-    init: Annotated[Literal["gaussian", "sphere"], _field(lambda v: choice("init", v, ("gaussian", "sphere")))] = Field(
-        default="gaussian", description="rows of the first layer: gaussian, or sphere (scaled to norm 1)"
+    init: Annotated[
+        Literal["gaussian", "sphere"], _field(lambda v: choice("init", v, ("gaussian", "sphere")))
+    ] = Field(
+        default="gaussian",
+        description="rows of the first layer: gaussian, or sphere (scaled to norm 1)",
     )
     dimension: Annotated[float, _field(dimension_value)] = Field(
         default=math.inf, description="d, or inf where only theory is asked"
@@ -236,13 +260,19 @@ class Problem(BaseModel):
         convention = choice("ridge-convention", data.pop("ridge_convention", "ba"), ("ba", "cui"))
         if convention == "cui":
             if "ridge" not in data:
-                raise InvalidParameter("ridge", "given together with ridge-convention cui", "nothing")
+                raise InvalidParameter(
+                    "ridge", "given together with ridge-convention cui", "nothing"
+                )
             try:
-                scale = number("beta", data.get("beta"), 0, strict=True) / number("alpha", data.get("alpha"), 0, strict=True)
+                scale = number("beta", data.get("beta"), 0, strict=True) / number(
+                    "alpha", data.get("alpha"), 0, strict=True
+                )
             except InvalidParameter:
                 return data  # the faults of alpha and beta are reported by their own fields
             given = ridge_values(data["ridge"])
-            data["ridge"] = tuple(scale * v for v in given) if isinstance(given, tuple) else scale * given
+            data["ridge"] = (
+                tuple(scale * v for v in given) if isinstance(given, tuple) else scale * given
+            )
         return data
 
     @property
@@ -274,12 +304,20 @@ class Problem(BaseModel):
         d = int(given)
         for name, ratio in (("alpha", self.alpha), ("beta", self.beta), ("alpha0", self.alpha0)):
             if ratio * d > MAX_SIZE:
-                raise InvalidParameter(name, f"at most {MAX_SIZE / d:.3g} at dimension {d}", f"{ratio:g}")
+                raise InvalidParameter(
+                    name, f"at most {MAX_SIZE / d:.3g} at dimension {d}", f"{ratio:g}"
+                )
         n, width, n0 = (_nearest_whole(ratio * d) for ratio in (self.alpha, self.beta, self.alpha0))
-        for name, ratio, size in (("alpha", self.alpha, n), ("beta", self.beta, width), ("alpha0", self.alpha0, n0)):
+        for name, ratio, size in (
+            ("alpha", self.alpha, n),
+            ("beta", self.beta, width),
+            ("alpha0", self.alpha0, n0),
+        ):
             if ratio > 0 and size < 1:
                 allowed = f"at least {math.ceil(0.5 / ratio)} for {name} = {ratio:g}"
-                raise InvalidParameter("dimension", allowed, d, f"{name} times dimension rounds to zero")
+                raise InvalidParameter(
+                    "dimension", allowed, d, f"{name} times dimension rounds to zero"
+                )
         return Sizes(d, n, width, n0)
 
     def learning_rate(self, width: int) -> float:
@@ -309,21 +347,38 @@ class Problem(BaseModel):
     ) -> Problem:
         """[Ba]: psi1 = n/d for both data sets, psi2 = N/d, learning rate eta * N**eta_exponent, Gaussian readout and rows."""
         return cls(
-            student=sigma, teacher=sigma_star, alpha=psi1, beta=psi2, step=eta, step_exponent=eta_exponent,
-            ridge=lambda_, noise=sigma_epsilon, dimension=d,
-        )  # fmt: skip
+            student=sigma,
+            teacher=sigma_star,
+            alpha=psi1,
+            beta=psi2,
+            step=eta,
+            step_exponent=eta_exponent,
+            ridge=lambda_,
+            noise=sigma_epsilon,
+            dimension=d,
+        )
 
     def to_ba(self) -> dict[str, Any]:
         """The arguments of ``from_ba`` that give this problem back."""
         self._require_text()
-        self._require("alpha0", self.alpha0 == self.alpha, "equal to alpha in [Ba]'s notation", self.alpha0)
-        self._require("readout", self.readout.is_gaussian, "gaussian in [Ba]'s notation", self.readout)
+        self._require(
+            "alpha0", self.alpha0 == self.alpha, "equal to alpha in [Ba]'s notation", self.alpha0
+        )
+        self._require(
+            "readout", self.readout.is_gaussian, "gaussian in [Ba]'s notation", self.readout
+        )
         self._require("init", self.init == "gaussian", "gaussian in [Ba]'s notation", self.init)
         return {
-            "sigma": str(self.student), "sigma_star": str(self.teacher), "psi1": self.alpha, "psi2": self.beta,
-            "eta": self.step, "eta_exponent": self.step_exponent, "lambda_": self.ridge,
-            "sigma_epsilon": self.noise, "d": self.dimension,
-        }  # fmt: skip
+            "sigma": str(self.student),
+            "sigma_star": str(self.teacher),
+            "psi1": self.alpha,
+            "psi2": self.beta,
+            "eta": self.step,
+            "eta_exponent": self.step_exponent,
+            "lambda_": self.ridge,
+            "sigma_epsilon": self.noise,
+            "d": self.dimension,
+        }
 
     @classmethod
     def from_cui(
@@ -343,26 +398,59 @@ class Problem(BaseModel):
     ) -> Problem:
         """[Cui]: alpha = n/d, alpha0 = n0/d, beta = p/d, large step eta_tilde, ridge for sum|y - Phi a|^2 + lambda_ |a|^2."""
         return cls(
-            student=sigma, teacher=sigma_star, alpha=alpha, beta=beta, alpha0=alpha0, step=eta_tilde, step_exponent=0.5,
-            ridge=lambda_, ridge_convention="cui", noise=noise, readout=readout, init=init, dimension=d,
-        )  # fmt: skip
+            student=sigma,
+            teacher=sigma_star,
+            alpha=alpha,
+            beta=beta,
+            alpha0=alpha0,
+            step=eta_tilde,
+            step_exponent=0.5,
+            ridge=lambda_,
+            ridge_convention="cui",
+            noise=noise,
+            readout=readout,
+            init=init,
+            dimension=d,
+        )
 
     def to_cui(self) -> dict[str, Any]:
         """The arguments of ``from_cui`` that give this problem back."""
         self._require_text()
-        self._require("step-exponent", self.step_exponent == 0.5, "0.5 in [Cui]'s notation", self.step_exponent)
+        self._require(
+            "step-exponent",
+            self.step_exponent == 0.5,
+            "0.5 in [Cui]'s notation",
+            self.step_exponent,
+        )
         scale = self.alpha / self.beta
-        ridge = tuple(scale * v for v in self.ridge) if isinstance(self.ridge, tuple) else scale * self.ridge
+        ridge = (
+            tuple(scale * v for v in self.ridge)
+            if isinstance(self.ridge, tuple)
+            else scale * self.ridge
+        )
         return {
-            "sigma": str(self.student), "sigma_star": str(self.teacher), "alpha": self.alpha, "beta": self.beta,
-            "alpha0": self.alpha0, "eta_tilde": self.step, "lambda_": ridge, "noise": self.noise,
-            "readout": str(self.readout), "init": self.init, "d": self.dimension,
-        }  # fmt: skip
+            "sigma": str(self.student),
+            "sigma_star": str(self.teacher),
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "alpha0": self.alpha0,
+            "eta_tilde": self.step,
+            "lambda_": ridge,
+            "noise": self.noise,
+            "readout": str(self.readout),
+            "init": self.init,
+            "d": self.dimension,
+        }
 
     def _require_text(self) -> None:
         for name in ("student", "teacher"):
             made = getattr(self, name)
-            self._require(name, not isinstance(made, JaxActivation), "a name or an expression to be written as text", made)
+            self._require(
+                name,
+                not isinstance(made, JaxActivation),
+                "a name or an expression to be written as text",
+                made,
+            )
 
     @staticmethod
     def _require(parameter: str, holds: bool, allowed: str, given: Any) -> None:
@@ -374,7 +462,9 @@ class Problem(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """Plain values that build the same problem again, fit for JSON."""
         values: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
-        values.update(student=str(self.student), teacher=str(self.teacher), readout=str(self.readout))
+        values.update(
+            student=str(self.student), teacher=str(self.teacher), readout=str(self.readout)
+        )
         values["ridge"] = list(self.ridge) if isinstance(self.ridge, tuple) else self.ridge
         values["dimension"] = "inf" if self.dimension == math.inf else int(self.dimension)
         return values
@@ -409,7 +499,9 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidParameter("problem", "a readable TOML file", str(path), error.strerror or "") from None
+        raise InvalidParameter(
+            "problem", "a readable TOML file", str(path), error.strerror or ""
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidParameter("problem", "a valid TOML file", str(path), str(error)) from None
     return underscored(table)
@@ -437,7 +529,9 @@ def _faults(error: ValidationError) -> list[Fault]:
         if isinstance(cause, InvalidParameter):
             faults.extend(cause.faults)
         elif detail["type"] == "missing":
-            faults.append(Fault(parameter, "given", "nothing", str(fields[str(detail["loc"][0])].description)))
+            faults.append(
+                Fault(parameter, "given", "nothing", str(fields[str(detail["loc"][0])].description))
+            )
         elif detail["type"] == "extra_forbidden":
             known = [name.replace("_", "-") for name in fields] + ["ridge-convention"]
             hint = nearest(parameter, known) or f"the fields are {', '.join(known)}"

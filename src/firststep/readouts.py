@@ -9,7 +9,9 @@ from typing import Any
 
 from firststep.errors import InvalidParameter, nearest
 
-ALLOWED = "gaussian, ones, signs, or values with weights that sum to 1 such as -1:0.25,0.5:0.5,2:0.25"
+ALLOWED = (
+    "gaussian, ones, signs, or values with weights that sum to 1 such as -1:0.25,0.5:0.5,2:0.25"
+)
 _NAMED: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "gaussian": ((), ()),
     "ones": ((1.0,), (1.0,)),
@@ -25,8 +27,12 @@ class ReadoutLaw:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.values) != len(self.weights) or (self.values and abs(math.fsum(self.weights) - 1) > 1e-9):
-            raise InvalidParameter("readout", "one weight per value, with sum 1", f"{self.values}, {self.weights}")
+        if len(self.values) != len(self.weights) or (
+            self.values and abs(math.fsum(self.weights) - 1) > 1e-9
+        ):
+            raise InvalidParameter(
+                "readout", "one weight per value, with sum 1", f"{self.values}, {self.weights}"
+            )
 
     @property
     def is_gaussian(self) -> bool:
@@ -38,7 +44,11 @@ class ReadoutLaw:
 
     @property
     def second_moment(self) -> float:
-        return math.fsum(v * v * w for v, w in zip(self.values, self.weights, strict=True)) if self.values else 1.0
+        return (
+            math.fsum(v * v * w for v, w in zip(self.values, self.weights, strict=True))
+            if self.values
+            else 1.0
+        )
 
     def __str__(self) -> str:
         for name, law in _NAMED.items():
@@ -68,7 +78,12 @@ def readout_law(source: Any) -> ReadoutLaw:
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter("readout", ALLOWED, source, "each part is value:weight") from None
     if not numbers or not all(abs(v) <= 1e30 and math.isfinite(w) for v, w in numbers):
-        raise InvalidParameter("readout", ALLOWED, source, "values must be finite, at most 1e30 in size, and weights finite")
+        raise InvalidParameter(
+            "readout",
+            ALLOWED,
+            source,
+            "values must be finite, at most 1e30 in size, and weights finite",
+        )
     if any(weight <= 0 for _, weight in numbers):
         raise InvalidParameter("readout", ALLOWED, source, "weights must be positive")
     values = tuple(v for v, _ in numbers)

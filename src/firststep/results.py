@@ -50,7 +50,9 @@ class Estimate:
         """
         count = np.sum(np.isfinite(self.values), axis=0)
         total = np.nansum(self.values, axis=0)
-        return _plain(np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0))
+        return _plain(
+            np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0)
+        )
 
     @property
     def standard_error(self) -> Any:
@@ -58,7 +60,9 @@ class Estimate:
         count = np.sum(np.isfinite(self.values), axis=0)
         squares = np.nansum((self.values - self.mean) ** 2, axis=0)
         error = np.full(np.shape(squares), np.nan)
-        np.divide(squares, np.maximum(count - 1, 1) * np.maximum(count, 1), out=error, where=count > 1)
+        np.divide(
+            squares, np.maximum(count - 1, 1) * np.maximum(count, 1), out=error, where=count > 1
+        )
         return _plain(np.sqrt(error))
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +70,9 @@ class Estimate:
 
     def __str__(self) -> str:
         means, errors = np.atleast_1d(self.mean), np.atleast_1d(self.standard_error)
-        return ", ".join(with_error(m, e) for m, e in zip(means.ravel(), errors.ravel(), strict=True))
+        return ", ".join(
+            with_error(m, e) for m, e in zip(means.ravel(), errors.ravel(), strict=True)
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -83,8 +89,13 @@ def plain(value: Any) -> Any:
 
 def versions(*more: str) -> dict[str, str]:
     """Python, the platform and the packages a result was made with."""
-    found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
-    return found | {package: _installed(package) for package in ("firststep", "numpy", "scipy", *more)}
+    found = {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+    return found | {
+        package: _installed(package) for package in ("firststep", "numpy", "scipy", *more)
+    }
 
 
 @lru_cache
@@ -102,13 +113,18 @@ def with_error(value: float, error: float) -> str:
     if not math.isfinite(error) or error <= 0:
         return f"{value:.6g}"
     digits = max(0, 1 - math.floor(math.log10(error)))
-    return f"{value:.{digits}f} ± {error:.{digits}f}" if digits < 12 else f"{value:.6g} ± {error:.2g}"
+    return (
+        f"{value:.{digits}f} ± {error:.{digits}f}" if digits < 12 else f"{value:.6g} ± {error:.2g}"
+    )
 
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table of text, indented, its columns below each other."""
     widths = [max(len(line[place]) for line in table) for place in range(len(table[0]))]
-    return ["  " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in table]
+    return [
+        "  " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    ]
 
 
 def as_html(title: str, rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
@@ -116,8 +132,9 @@ def as_html(title: str, rows: Iterable[Sequence[str]], head: Sequence[str] = ())
     first = "<td>" if head else "<td style='text-align:left'>"
     columns = f"<tr>{''.join(f'<th>{words}</th>' for words in head)}</tr>" if head else ""
     body = "".join(
-        f"<tr>{first}" + "</td><td>".join(html.escape(cell) for cell in row) + "</td></tr>" for row in rows
-    )  # fmt: skip
+        f"<tr>{first}" + "</td><td>".join(html.escape(cell) for cell in row) + "</td></tr>"
+        for row in rows
+    )
     return f"<table><caption>{html.escape(title)}</caption>{columns}{body}</table>"
 
 
@@ -206,7 +223,9 @@ class Simulation:
     @property
     def title(self) -> str:
         sizes = self.sizes
-        step = "" if self.model == "features" else f"n0 = {sizes.step_samples}, "  # a given layer has its step behind it
+        step = (
+            "" if self.model == "features" else f"n0 = {sizes.step_samples}, "
+        )  # a given layer has its step behind it
         parts = f"d = {sizes.dimension}, N = {sizes.width}, {step}n = {sizes.samples}"
         count = f"{self.replicates} replicate{'s' if self.replicates != 1 else ''}"
         terms = self.options.get("teacher_terms", ())
@@ -220,7 +239,10 @@ class Simulation:
         lines = list(self.rows())
         width = max(len(words) for words, _ in lines)
         note = "\ninterrupted: only the finished replicates are shown" if self.interrupted else ""
-        return "\n".join([self.title, *(f"  {words:<{width}}  {value}" for words, value in lines)]) + note
+        return (
+            "\n".join([self.title, *(f"  {words:<{width}}  {value}" for words, value in lines)])
+            + note
+        )
 
     def __repr__(self) -> str:
         return str(self)
@@ -253,7 +275,16 @@ class Baselines:
 
     def to_dict(self) -> dict[str, Any]:
         first = self.simulations[0].to_dict()
-        common = ("problem", "dimension", "samples", "width", "step_samples", "replicates", "seed", "kernel_lower_bound")
+        common = (
+            "problem",
+            "dimension",
+            "samples",
+            "width",
+            "step_samples",
+            "replicates",
+            "seed",
+            "kernel_lower_bound",
+        )
         each = ("model", "options", "risk", "risk_test_error", "training_error", "seconds")
         return {
             **{key: first[key] for key in common},
@@ -269,7 +300,15 @@ class Baselines:
             risk, training = each.risk, each.training_error
             columns = zip(
                 each.problem.ridges,
-                *(np.atleast_1d(v) for v in (risk.mean, risk.standard_error, training.mean, training.standard_error)),
+                *(
+                    np.atleast_1d(v)
+                    for v in (
+                        risk.mean,
+                        risk.standard_error,
+                        training.mean,
+                        training.standard_error,
+                    )
+                ),
                 strict=True,
             )
             for ridge, r, r_error, t, t_error in columns:
@@ -284,7 +323,11 @@ class Baselines:
 
     def __str__(self) -> str:
         table = [("model", "ridge", "test risk", "training error"), *self.rows()]
-        note = ["interrupted: the last model is incomplete"] if any(each.interrupted for each in self) else []
+        note = (
+            ["interrupted: the last model is incomplete"]
+            if any(each.interrupted for each in self)
+            else []
+        )
         return "\n".join([self.title, *aligned(table), *note])
 
     __repr__ = __str__

@@ -17,10 +17,10 @@ from firststep.compare import at_size
 from firststep.errors import InvalidParameter
 from firststep.problem import MAX_SIZE, Problem, Sizes, choice, whole
 from firststep.results import Interrupted, aligned, as_html, plain, versions, with_error
-from firststep.simulation.spectra import check_memory, layer_spectrum
-from firststep.theory.predict import BULKS
-from firststep.theory.resolvent import MATRICES
-from firststep.theory.spectra import SpectralLaw, spectral_law
+from firststep.simulation.running.spectra import check_memory, layer_spectrum
+from firststep.theory.one_step.predict import BULKS
+from firststep.theory.spectrum.law import SpectralLaw, spectral_law
+from firststep.theory.spectrum.resolvent import MATRICES
 
 Array = NDArray[np.float64]
 WORDS = {"weights": "singular values of W1", "kernel": "eigenvalues of F^T F/n"}
@@ -46,7 +46,11 @@ class Level(NamedTuple):
     @property
     def z(self) -> float:
         """Difference over the standard error of the simulation; nan for a single network, and in the bulk."""
-        return self.difference / self.standard_error if self.is_outlier and self.standard_error > 0 else math.nan
+        return (
+            self.difference / self.standard_error
+            if self.is_outlier and self.standard_error > 0
+            else math.nan
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +59,9 @@ class Spectrum:
 
     problem: Problem
     law: SpectralLaw
-    simulated: Array  # one row for each network, largest first: the values that are not zero by shape
+    simulated: (
+        Array  # one row for each network, largest first: the values that are not zero by shape
+    )
     sizes: Sizes
     seed: int
     levels: tuple[Level, ...]
@@ -97,10 +103,19 @@ class Spectrum:
             compared = level.is_outlier or level.theory > 0.05 * self.law.edges[1]
             relative = f"{100 * level.difference / level.simulated:+.2f} %" if compared else "-"
             score = f"{level.z:+.1f}" if math.isfinite(level.z) else "-"
-            yield level.name, f"{level.theory:.5g}", with_error(level.simulated, level.standard_error), relative, score
+            yield (
+                level.name,
+                f"{level.theory:.5g}",
+                with_error(level.simulated, level.standard_error),
+                relative,
+                score,
+            )
 
     def __str__(self) -> str:
-        table = [("", f"theory ({self.law.bulk} bulk)", "simulation", "difference", "z"), *self.rows()]
+        table = [
+            ("", f"theory ({self.law.bulk} bulk)", "simulation", "difference", "z"),
+            *self.rows(),
+        ]
         lines = aligned(table)
         zeros = f", {self.law.zeros:.4g} of it at zero" if self.law.atoms else ""
         bands = " and ".join(f"{low:.5g} to {high:.5g}" for low, high in self.law.bands)
@@ -128,8 +143,15 @@ class Spectrum:
             "replicates": self.replicates,
             "seed": self.seed,
             "distance": plain(self.distance),
-            "levels": [{"name": each.name, **{key: plain(getattr(each, key)) for key in fields}} for each in self.levels],
-            "law": {key: value for key, value in self.law.to_dict().items() if key not in ("problem", "of")},
+            "levels": [
+                {"name": each.name, **{key: plain(getattr(each, key)) for key in fields}}
+                for each in self.levels
+            ],
+            "law": {
+                key: value
+                for key, value in self.law.to_dict().items()
+                if key not in ("problem", "of")
+            },
             "bins": plain(self.bins),
             "histogram": plain(self.histogram),
             "simulated": plain(self.simulated),
@@ -141,9 +163,15 @@ class Spectrum:
     def to_csv(self, path: Path) -> Path:
         """Everything that is drawn: series, value, density, and the standard error of a simulated outlier."""
         lines: list[tuple[Any, ...]] = [("series", "value", "density", "standard_error")]
-        lines += [("theory", value, height, "") for value, height in zip(self.law.values, self.law.density, strict=True)]
+        lines += [
+            ("theory", value, height, "")
+            for value, height in zip(self.law.values, self.law.density, strict=True)
+        ]
         centres = (self.bins[1:] + self.bins[:-1]) / 2
-        lines += [("histogram", value, height, "") for value, height in zip(centres, self.histogram, strict=True)]
+        lines += [
+            ("histogram", value, height, "")
+            for value, height in zip(centres, self.histogram, strict=True)
+        ]
         for level in self.levels:
             lines.append((f"{level.name}, theory", level.theory, "", ""))
             lines.append((f"{level.name}, simulated", level.simulated, "", level.standard_error))
@@ -189,23 +217,44 @@ def spectrum(
                 progress(number + 1, count)
     except KeyboardInterrupt:
         done = f"interrupted: {len(found)} of {count} networks finished"
-        result = _compared(problem, law, np.stack(found), sizes, seed, time.perf_counter() - begin, True) if found else None
+        result = (
+            _compared(problem, law, np.stack(found), sizes, seed, time.perf_counter() - begin, True)
+            if found
+            else None
+        )
         raise Interrupted(result, done) from None  # type: ignore[arg-type]
     return _compared(problem, law, np.stack(found), sizes, seed, time.perf_counter() - begin, False)
 
 
 def _compared(
-    problem: Problem, law: SpectralLaw, simulated: Array, sizes: Sizes, seed: int, seconds: float, interrupted: bool
+    problem: Problem,
+    law: SpectralLaw,
+    simulated: Array,
+    sizes: Sizes,
+    seed: int,
+    seconds: float,
+    interrupted: bool,
 ) -> Spectrum:
     low, high = law.edges
     top = [value for value in law.outliers if value > high]
-    levels = [_level(f"outlier {k + 1}", value, simulated[:, min(k, simulated.shape[1] - 1)]) for k, value in enumerate(top)]
+    levels = [
+        _level(f"outlier {k + 1}", value, simulated[:, min(k, simulated.shape[1] - 1)])
+        for k, value in enumerate(top)
+    ]
     for value in law.outliers[len(top) :]:  # in a gap of the bulk: the nearest
         nearest = np.argmin(np.abs(simulated - value), axis=1)
-        levels.append(_level(f"outlier {len(levels) + 1} (gap)", value, simulated[np.arange(len(simulated)), nearest]))
+        levels.append(
+            _level(
+                f"outlier {len(levels) + 1} (gap)",
+                value,
+                simulated[np.arange(len(simulated)), nearest],
+            )
+        )
     rest = simulated[:, len(top) :]
     if not rest.shape[1]:
-        raise InvalidParameter("dimension", "larger: every value of the network is an outlier", sizes.dimension)
+        raise InvalidParameter(
+            "dimension", "larger: every value of the network is an outlier", sizes.dimension
+        )
     ends = law.quantile([1 - 0.5 / rest.shape[1], 0.5 / rest.shape[1]])
     levels.append(_level("largest in the bulk", float(ends[0]), rest[:, 0], False))
     levels.append(_level("smallest in the bulk", float(ends[1]), rest[:, -1], False))
@@ -217,7 +266,9 @@ def _compared(
     else:
         bins = np.linspace(0.0 if low < 0.1 * high else 0.95 * low, end, count + 1)
     histogram = np.histogram(values, bins)[0] / (len(simulated) * sizes.width * np.diff(bins))
-    return Spectrum(problem, law, simulated, sizes, seed, tuple(levels), bins, histogram, seconds, interrupted)
+    return Spectrum(
+        problem, law, simulated, sizes, seed, tuple(levels), bins, histogram, seconds, interrupted
+    )
 
 
 def is_wide(law: SpectralLaw) -> bool:

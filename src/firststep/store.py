@@ -25,7 +25,11 @@ from firststep.errors import StoreDamaged, StoreError
 
 APPLICATION = 0x46535450  # "FSTP", in the header of the file
 SCHEMA = 1
-DONE, REFUSED, LOST = "done", "refused", "lost"  # computed; has no answer; its worker died, worth another try
+DONE, REFUSED, LOST = (
+    "done",
+    "refused",
+    "lost",
+)  # computed; has no answer; its worker died, worth another try
 _PATIENCE = 60.0  # seconds to wait for another writer
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -37,7 +41,9 @@ CREATE TABLE IF NOT EXISTS results (
     finished REAL NOT NULL, run INTEGER NOT NULL
 );
 """
-_COLUMNS = "key, problem, computation, replicate, status, numbers, arrays, reason, seconds, finished, run"
+_COLUMNS = (
+    "key, problem, computation, replicate, status, numbers, arrays, reason, seconds, finished, run"
+)
 
 
 def canonical(table: Mapping[str, Any]) -> str:
@@ -129,14 +135,20 @@ class Store:
             raise StoreError(f"{self.path} cannot be made: {error.strerror}") from None
 
     def _check(self) -> None:
-        application, schema = (self._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _NAMES)
+        application, schema = (
+            self._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _NAMES
+        )
         if application != APPLICATION:
             raise StoreError(f"{self.path} is a SQLite file, but not a firststep store")
         if schema > SCHEMA:
             told = f"schema {schema}, this one knows {SCHEMA}"
-            raise StoreError(f"{self.path} was written by a newer firststep ({told}): update firststep")
+            raise StoreError(
+                f"{self.path} was written by a newer firststep ({told}): update firststep"
+            )
         if schema < SCHEMA:
-            raise StoreError(f"{self.path} has the unknown schema {schema}: start a new store, or use the firststep that made it")
+            raise StoreError(
+                f"{self.path} has the unknown schema {schema}: start a new store, or use the firststep that made it"
+            )
 
     def _patiently(self, statement: str) -> None:
         """Changing the journal does not wait for other processes by itself."""
@@ -172,7 +184,9 @@ class Store:
                 raise StoreDamaged(_damage(self.path)) from None
             if "full" in text or "I/O" in text:
                 what = "the disk is full" if "full" in text else "the disk failed"
-                raise StoreError(f"{what}: {self.path} keeps all results until now; free some space and run it again") from None
+                raise StoreError(
+                    f"{what}: {self.path} keeps all results until now; free some space and run it again"
+                ) from None
             if "locked" in text:
                 raise StoreError(f"{self.path} is kept locked by another program") from None
             raise StoreError(f"{self.path} cannot be used as a store: {text}") from None
@@ -181,7 +195,9 @@ class Store:
         """A number for the results of this run: what they were made with."""
         with self._errors(), self._transaction():
             values = (time.time(), canonical(versions), experiment)
-            found = self._connection.execute("INSERT INTO runs (started, versions, experiment) VALUES (?, ?, ?)", values)
+            found = self._connection.execute(
+                "INSERT INTO runs (started, versions, experiment) VALUES (?, ?, ?)", values
+            )
             return int(found.lastrowid or 0)
 
     def add(self, records: Iterable[Record], run: int) -> None:
@@ -196,41 +212,77 @@ class Store:
         with self._errors():
             return dict(self._connection.execute("SELECT key, status FROM results"))
 
-    def records(self, keys: Iterable[str] | None = None, status: str | None = None) -> Iterator[Record]:
+    def records(
+        self, keys: Iterable[str] | None = None, status: str | None = None
+    ) -> Iterator[Record]:
         """Results, all or those of some keys."""
         wanted = None if keys is None else set(keys)
         query = "SELECT problem, computation, replicate, status, numbers, arrays, reason, seconds, key FROM results"
         with self._errors():
-            found = self._connection.execute(*(f"{query} WHERE status=?", (status,)) if status else (query,))
-            for problem, computation, replicate, state, numbers, arrays, reason, seconds, key in found:
+            found = self._connection.execute(
+                *(f"{query} WHERE status=?", (status,)) if status else (query,)
+            )
+            for (
+                problem,
+                computation,
+                replicate,
+                state,
+                numbers,
+                arrays,
+                reason,
+                seconds,
+                key,
+            ) in found:
                 if wanted is None or key in wanted:
                     yield Record(
-                        problem, computation, replicate, state, json.loads(numbers), json.loads(arrays), reason, seconds
-                    )  # fmt: skip
+                        problem,
+                        computation,
+                        replicate,
+                        state,
+                        json.loads(numbers),
+                        json.loads(arrays),
+                        reason,
+                        seconds,
+                    )
 
     def numbers(self) -> dict[str, tuple[str, str, str, float]]:
         """Status, numbers as JSON text, reason and seconds of every key."""
         with self._errors():
-            found = self._connection.execute("SELECT key, status, numbers, reason, seconds FROM results")
-            return {key: (status, numbers, reason, seconds) for key, status, numbers, reason, seconds in found}
+            found = self._connection.execute(
+                "SELECT key, status, numbers, reason, seconds FROM results"
+            )
+            return {
+                key: (status, numbers, reason, seconds)
+                for key, status, numbers, reason, seconds in found
+            }
 
     def runs(self) -> list[dict[str, Any]]:
         """When and with what results were made."""
         with self._errors():
-            found = self._connection.execute("SELECT id, started, versions, experiment FROM runs ORDER BY id")
-            return [{"id": i, "started": t, "versions": json.loads(v), "experiment": e} for i, t, v, e in found]
+            found = self._connection.execute(
+                "SELECT id, started, versions, experiment FROM runs ORDER BY id"
+            )
+            return [
+                {"id": i, "started": t, "versions": json.loads(v), "experiment": e}
+                for i, t, v, e in found
+            ]
 
     def _take_over(self, runs: Iterable[Any], results: Iterable[Any]) -> None:
         """Raw rows of another store, as they are."""
         with self._errors(), self._transaction():
-            self._connection.executemany("INSERT OR IGNORE INTO runs (id, started, versions, experiment) VALUES (?, ?, ?, ?)", runs)
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO runs (id, started, versions, experiment) VALUES (?, ?, ?, ?)",
+                runs,
+            )
             self._connection.executemany(_INSERT, results)
 
     def merge(self, other: str | Path) -> int:
         """Copy the results of another store; how many were new."""
         with Store(other, create=False) as source, self._errors(), self._transaction():
             renumbered = {}
-            for run, *values in source._connection.execute("SELECT id, started, versions, experiment FROM runs"):
+            for run, *values in source._connection.execute(
+                "SELECT id, started, versions, experiment FROM runs"
+            ):
                 sql = "INSERT INTO runs (started, versions, experiment) VALUES (?, ?, ?)"
                 renumbered[run] = self._connection.execute(sql, values).lastrowid
             before = self._connection.total_changes
@@ -251,9 +303,16 @@ def _row(record: Record) -> tuple[Any, ...]:
     numbers = json.dumps(record.numbers, separators=(",", ":"), allow_nan=False)
     arrays = json.dumps(record.arrays, separators=(",", ":"), allow_nan=False)
     return (
-        record.key, record.problem, record.computation, record.replicate, record.status, numbers, arrays,
-        record.reason, record.seconds,
-    )  # fmt: skip
+        record.key,
+        record.problem,
+        record.computation,
+        record.replicate,
+        record.status,
+        numbers,
+        arrays,
+        record.reason,
+        record.seconds,
+    )
 
 
 def _damage(path: Path) -> str:
@@ -269,7 +328,9 @@ def _look_at(path: Path) -> None:
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from None
     if not head:
-        raise StoreDamaged(f"{path} is empty: it is not a store, or has lost everything; delete it to start again")
+        raise StoreDamaged(
+            f"{path} is empty: it is not a store, or has lost everything; delete it to start again"
+        )
     if len(head) < 100 or size < _pages(head) * _page_size(head):
         raise StoreDamaged(_damage(path))
 
@@ -343,7 +404,9 @@ def _readable(path: Path, block: int = 500) -> Iterator[list[Any]]:
         for first in range(1, last, block):
             rows: list[Any] = []
             try:
-                rows = connection.execute(f"{query} WHERE id BETWEEN ? AND ?", (first, first + block - 1)).fetchall()
+                rows = connection.execute(
+                    f"{query} WHERE id BETWEEN ? AND ?", (first, first + block - 1)
+                ).fetchall()
             except sqlite3.DatabaseError:
                 for number in range(first, first + block):
                     with contextlib.suppress(sqlite3.DatabaseError):
@@ -358,8 +421,10 @@ def _readable(path: Path, block: int = 500) -> Iterator[list[Any]]:
 def _is_sound(row: Any) -> bool:
     key, problem, computation, replicate, _, numbers, arrays, *_ = row
     try:
-        return isinstance(json.loads(numbers), dict) and isinstance(json.loads(arrays), dict) and (
-            key_of(problem, computation, replicate) == key
-        )  # fmt: skip
+        return (
+            isinstance(json.loads(numbers), dict)
+            and isinstance(json.loads(arrays), dict)
+            and (key_of(problem, computation, replicate) == key)
+        )
     except (ValueError, TypeError):
         return False

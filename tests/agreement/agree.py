@@ -37,7 +37,9 @@ class Comparison(NamedTuple):
         return f"| {where} | {values} |"
 
 
-def compare(case: Case, replicates: int | None = None, seed: int = 20, **options: Any) -> Iterator[Comparison]:
+def compare(
+    case: Case, replicates: int | None = None, seed: int = 20, **options: Any
+) -> Iterator[Comparison]:
     """Every number of the case next to ours. With few replicates, our error is not taken smaller than the case's spread implies."""
     count = replicates or case.replicates
     found = simulate(case.problem, case.dimension, count, seed, model=case.model, **options)
@@ -46,9 +48,15 @@ def compare(case: Case, replicates: int | None = None, seed: int = 20, **options
         means, errors = np.atleast_1d(estimate.mean), np.atleast_1d(estimate.standard_error)
         for column, (expected, expected_error) in enumerate(getattr(case, quantity)):
             ridge = case.problem.ridges[column]
-            implied = expected_error * math.sqrt(case.replicates / count) if count < case.replicates else 0.0
+            implied = (
+                expected_error * math.sqrt(case.replicates / count)
+                if count < case.replicates
+                else 0.0
+            )
             error = max(float(errors[column]), implied)
-            yield Comparison(case, quantity, ridge, expected, expected_error, float(means[column]), error)
+            yield Comparison(
+                case, quantity, ridge, expected, expected_error, float(means[column]), error
+            )
 
 
 SETS = {
@@ -67,16 +75,22 @@ def main() -> None:
     parser.add_argument("--replicates", type=int)
     parser.add_argument("--first", type=int, default=0, help="number of the first case of each set")
     arguments = parser.parse_args()
-    print("| case | model | d | quantity | ridge | expected | firststep | z |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print(
+        "| case | model | d | quantity | ridge | expected | firststep | z |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
+    )
     scores = []
     for name in arguments.sets:
         for number, case in list(enumerate(SETS[name]()))[arguments.first :]:
-            for each in compare(case, arguments.replicates, seed=100 + number, backend=arguments.backend):
+            for each in compare(
+                case, arguments.replicates, seed=100 + number, backend=arguments.backend
+            ):
                 print(each.row(), flush=True)
                 scores.append(each.z)
     inside = np.mean(np.abs(scores) < 3)
-    print(f"\n{len(scores)} numbers, {inside:.1%} within 3 standard errors, rms z {np.sqrt(np.mean(np.square(scores))):.2f}, "
-          f"largest |z| {np.max(np.abs(scores)):.1f}")  # fmt: skip
+    print(
+        f"\n{len(scores)} numbers, {inside:.1%} within 3 standard errors, rms z {np.sqrt(np.mean(np.square(scores))):.2f}, "
+        f"largest |z| {np.max(np.abs(scores)):.1f}"
+    )
 
 
 if __name__ == "__main__":

@@ -29,15 +29,28 @@ class Case:
 
 
 def _sphere(**fields: Any) -> Problem:
-    return Problem(**{"student": "tanh", "teacher": "tanh", "beta": 1, "readout": "ones", "init": "sphere", **fields})
+    return Problem(
+        **{
+            "student": "tanh",
+            "teacher": "tanh",
+            "beta": 1,
+            "readout": "ones",
+            "init": "sphere",
+            **fields,
+        }
+    )
 
 
 _first = _sphere(alpha=3.0, alpha0=0.5, step=4, ridge=(1e-3, 1e-1))
 _second = _sphere(alpha=1.6, alpha0=0.5, step=1, ridge=(1e-1,))
 _third = _sphere(alpha=1.6, alpha0=2.0, step=2, ridge=(1.0,))
 SECTION_9 = (
-    Case("tanh, alpha0 0.5, step 4", _first, "spiked", 2000, 8, ((0.2488, 0.0015), (0.2008, 0.0010))),
-    Case("tanh, alpha0 0.5, step 4", _first, "network", 2000, 8, ((0.2881, 0.0036), (0.2286, 0.0018))),
+    Case(
+        "tanh, alpha0 0.5, step 4", _first, "spiked", 2000, 8, ((0.2488, 0.0015), (0.2008, 0.0010))
+    ),
+    Case(
+        "tanh, alpha0 0.5, step 4", _first, "network", 2000, 8, ((0.2881, 0.0036), (0.2286, 0.0018))
+    ),
     Case("tanh, alpha0 0.5, step 1", _second, "spiked", 2000, 8, ((0.1656, 0.0007),)),
     Case("tanh, alpha0 0.5, step 1", _second, "network", 2000, 8, ((0.1660, 0.0016),)),
     Case("tanh, alpha0 2, step 2", _third, "spiked", 2000, 8, ((0.1161, 0.0007),)),
@@ -46,7 +59,9 @@ SECTION_9 = (
 
 
 def _sine(alpha: float) -> Problem:
-    return _sphere(teacher="sin", alpha=alpha, alpha0=20, step=3, ridge=(0.1,), ridge_convention="cui")
+    return _sphere(
+        teacher="sin", alpha=alpha, alpha0=20, step=3, ridge=(0.1,), ridge_convention="cui"
+    )
 
 
 CONVERGENCE = (
@@ -66,8 +81,14 @@ LARGE = (
 
 def _small(eta: float) -> Problem:
     return Problem.from_ba(
-        sigma="tanh", sigma_star="centered(softplus)", psi1=6, psi2=2, eta=eta, lambda_=(1e-4,), sigma_epsilon=0.25
-    )  # fmt: skip
+        sigma="tanh",
+        sigma_star="centered(softplus)",
+        psi1=6,
+        psi2=2,
+        eta=eta,
+        lambda_=(1e-4,),
+        sigma_epsilon=0.25,
+    )
 
 
 SMALL_STEP = (
@@ -78,11 +99,27 @@ SMALL_STEP = (
 
 
 def reference() -> tuple[Case, ...]:
-    entries = json.loads((Path(__file__).parent.parent / "data" / "reference.json").read_text())["entries"]
+    entries = json.loads((Path(__file__).parent.parent / "data" / "reference.json").read_text())[
+        "entries"
+    ]
     cases = []
     for entry in entries:
-        fields = {name: entry[name] for name in ("student", "teacher", "alpha", "beta", "alpha0", "step", "step_exponent", "noise")}
-        problem = Problem(**fields, readout=entry["readout"], init=entry["init"], ridge=tuple(entry["ridge"]))
+        fields = {
+            name: entry[name]
+            for name in (
+                "student",
+                "teacher",
+                "alpha",
+                "beta",
+                "alpha0",
+                "step",
+                "step_exponent",
+                "noise",
+            )
+        }
+        problem = Problem(
+            **fields, readout=entry["readout"], init=entry["init"], ridge=tuple(entry["ridge"])
+        )
         setting = f"{entry['readout']}, {entry['init']}, alpha0 {entry['alpha0']:g}, step {entry['step']:g}"
         name = f"{entry['student']}/{entry['teacher']}, {setting}"
         cases.append(
@@ -93,7 +130,13 @@ def reference() -> tuple[Case, ...]:
                 entry["dimension"],
                 entry["replicates"],
                 tuple(zip(entry["risk_mean"], entry["risk_standard_error"], strict=True)),
-                tuple(zip(entry["training_error_mean"], entry["training_error_standard_error"], strict=True)),
+                tuple(
+                    zip(
+                        entry["training_error_mean"],
+                        entry["training_error_standard_error"],
+                        strict=True,
+                    )
+                ),
             )
         )
     return tuple(cases)

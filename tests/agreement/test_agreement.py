@@ -17,7 +17,9 @@ REFERENCE = tables.reference()
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "case", [*tables.SECTION_9, *tables.CONVERGENCE, *tables.SMALL_STEP], ids=lambda c: f"{c.name}, {c.model}, {c.dimension}"
+    "case",
+    [*tables.SECTION_9, *tables.CONVERGENCE, *tables.SMALL_STEP],
+    ids=lambda c: f"{c.name}, {c.model}, {c.dimension}",
 )
 def test_within_three_standard_errors(case: tables.Case) -> None:
     for each in compare(case):
@@ -28,7 +30,9 @@ def test_within_three_standard_errors(case: tables.Case) -> None:
 @pytest.mark.parametrize("case", REFERENCE[::7], ids=lambda c: f"{c.name}, {c.dimension}")
 def test_reference_networks(case: tables.Case) -> None:
     scores = [each.z for each in compare(case, replicates=max(4, 4 * 2048 // case.dimension))]
-    assert np.max(np.abs(scores)) < 4  # the risk and training error at two ridges of 9 networks: 36 numbers
+    assert (
+        np.max(np.abs(scores)) < 4
+    )  # the risk and training error at two ridges of 9 networks: 36 numbers
 
 
 def test_small_networks_agree_with_the_reference() -> None:

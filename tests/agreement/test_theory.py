@@ -48,10 +48,23 @@ def test_spiked_models_land_on_the_isotropic_theory_at_full_size(case: tuple[Any
 
 def test_a_comparison_shows_itself() -> None:
     question = Problem(
-        student="relu", teacher="tanh", alpha=2, beta=1, alpha0=2, step=1, ridge=(0.01, 1.0), noise=0.1, readout="signs"
+        student="relu",
+        teacher="tanh",
+        alpha=2,
+        beta=1,
+        alpha0=2,
+        step=1,
+        ridge=(0.01, 1.0),
+        noise=0.1,
+        readout="signs",
     )
     found = compare(question, 150, 4)
-    assert [row.quantity for row in found.quantities[:4]] == ["risk", "risk", "training_error", "training_error"]
+    assert [row.quantity for row in found.quantities[:4]] == [
+        "risk",
+        "risk",
+        "training_error",
+        "training_error",
+    ]
     row = found["risk"]
     assert row.z == pytest.approx((row.theory - row.simulated) / row.standard_error)
     assert found.largest_z == max(abs(each.z) for each in found.quantities)
@@ -68,7 +81,9 @@ def test_a_comparison_shows_itself() -> None:
 
 
 def test_a_comparison_uses_the_whole_numbers_of_the_simulation() -> None:
-    question = Problem(student="tanh", teacher="sin", alpha=1.26, beta=0.74, alpha0=0.51, ridge=0.1, readout="ones")
+    question = Problem(
+        student="tanh", teacher="sin", alpha=1.26, beta=0.74, alpha0=0.51, ridge=0.1, readout="ones"
+    )
     found = compare(question, 10, 2)
     assert found.prediction.problem.alpha == 1.3
     assert found.prediction.problem.beta == 0.7
@@ -83,6 +98,8 @@ def test_a_comparison_uses_the_whole_numbers_of_the_simulation() -> None:
         ({"reuse": True}, "reuse must be left at its default"),
     ],
 )
-def test_comparisons_the_theory_does_not_cover_are_refused(options: dict[str, Any], words: str) -> None:
+def test_comparisons_the_theory_does_not_cover_are_refused(
+    options: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InvalidParameter, match=words):
         compare(Problem(student="tanh", teacher="sin", alpha=1, beta=1), 100, 2, **options)

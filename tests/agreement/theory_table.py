@@ -18,7 +18,18 @@ MIX = "sin(z) + 0.3*z**2"
 BENT = "tanh(1.3*z) + 0.4*(z**2-1)"
 SHIFTED = "tanh(z+0.5)"
 SEED = 900  # of the first case
-COLUMNS = ("student", "teacher", "readout", "init", "alpha", "beta", "alpha0", "step", "step_exponent", "noise")
+COLUMNS = (
+    "student",
+    "teacher",
+    "readout",
+    "init",
+    "alpha",
+    "beta",
+    "alpha0",
+    "step",
+    "step_exponent",
+    "noise",
+)
 CASES: tuple[tuple[Any, ...], ...] = (
     # large steps
     ("tanh", "sin", "ones", "sphere", 3.0, 1.0, 5.0, 3.0, 0.5, 0.0),
@@ -52,7 +63,7 @@ CASES: tuple[tuple[Any, ...], ...] = (
     ("relu", "tanh", THREE, "sphere", 2.0, 2.0, 1.5, 1.0, 0.35, 0.1),
     # no step
     ("relu", MIX, "gaussian", "gaussian", 2.0, 1.0, 1.0, 0.0, 0.5, 0.1),
-)  # fmt: skip
+)
 
 
 def problem(case: tuple[Any, ...]) -> Problem:
@@ -81,7 +92,9 @@ def full_size(case: tuple[Any, ...]) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dimension", type=int, help="default: 2000, and 4000 for small and intermediate steps")
+    parser.add_argument(
+        "--dimension", type=int, help="default: 2000, and 4000 for small and intermediate steps"
+    )
     parser.add_argument("--replicates", type=int, default=40)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--last", type=int, default=len(CASES), help="number after the last case")
@@ -110,16 +123,29 @@ def main() -> None:
         found = compare(problem(case), size, arguments.replicates, SEED + number, **options)
         for ridge in found.problem.ridges:
             risk, training = (
-                next(row for row in found.quantities if row.quantity == quantity and row.ridge == ridge)
+                next(
+                    row
+                    for row in found.quantities
+                    if row.quantity == quantity and row.ridge == ridge
+                )
                 for quantity in ("risk", "training_error")
             )
             student, teacher, readout, init, alpha, beta, alpha0, step, exponent, noise = case
             cells = (
-                f"{student}, {teacher}", f"{readout}, {init}", f"{found.simulation.dimension}", f"{alpha:g}, {beta:g}, {alpha0:g}",
+                f"{student}, {teacher}",
+                f"{readout}, {init}",
+                f"{found.simulation.dimension}",
+                f"{alpha:g}, {beta:g}, {alpha0:g}",
                 f"{step:g} N^{exponent:g}",
-                f"{noise:g}", f"{ridge:g}", f"{risk.theory:.5f}", f"{risk.simulated:.5f} ± {risk.standard_error:.5f}",
-                f"{100 * risk.relative:+.2f} %", f"{risk.z:+.1f}", f"{100 * training.relative:+.2f} %", f"{training.z:+.1f}",
-            )  # fmt: skip
+                f"{noise:g}",
+                f"{ridge:g}",
+                f"{risk.theory:.5f}",
+                f"{risk.simulated:.5f} ± {risk.standard_error:.5f}",
+                f"{100 * risk.relative:+.2f} %",
+                f"{risk.z:+.1f}",
+                f"{100 * training.relative:+.2f} %",
+                f"{training.z:+.1f}",
+            )
             print("| " + " | ".join(cells) + " |", flush=True)
             scores += [risk.z, training.z]
             relative += [risk.relative]

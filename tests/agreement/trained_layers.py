@@ -24,9 +24,9 @@ import numpy as np
 from firststep import Problem
 from firststep.errors import FirststepError
 from firststep.results import Estimate
-from firststep.simulation.given import simulate_features
-from firststep.simulation.layer import training_path
-from firststep.theory.features import predict_features
+from firststep.simulation.running.given import simulate_features
+from firststep.simulation.running.layer import training_path
+from firststep.theory.given_layer.predict import predict_features
 
 STEPS = (1, 3, 10)
 RIDGES = (0.01, 0.3)
@@ -62,17 +62,28 @@ CASES = {
 
 def problem_of(case: Case) -> Problem:
     return Problem(
-        student=case.student, teacher=case.teacher, alpha=2.0, beta=1.2, alpha0=case.alpha0, step=case.step, ridge=RIDGES,
-        noise=0.1, readout=case.readout,
-    )  # fmt: skip
+        student=case.student,
+        teacher=case.teacher,
+        alpha=2.0,
+        beta=1.2,
+        alpha0=case.alpha0,
+        step=case.step,
+        ridge=RIDGES,
+        noise=0.1,
+        readout=case.readout,
+    )
 
 
-def network(name: str, dimension: int, number: int, draws: int, backend: str) -> list[dict[str, Any]]:
+def network(
+    name: str, dimension: int, number: int, draws: int, backend: str
+) -> list[dict[str, Any]]:
     """All rows of one network: predictions and measurement after each number of steps."""
     case = CASES[name]
     problem = problem_of(case)
     rows = []
-    path = training_path(problem, dimension, 0, number, steps=max(STEPS), teacher_terms=case.terms, **case.options)
+    path = training_path(
+        problem, dimension, 0, number, steps=max(STEPS), teacher_terms=case.terms, **case.options
+    )
     try:
         layers = [(step, layer) for step, layer in enumerate(path) if step in STEPS]
     except FirststepError as error:
@@ -81,15 +92,32 @@ def network(name: str, dimension: int, number: int, draws: int, backend: str) ->
     for step, layer in layers:
         teacher = layer.directions if case.terms else layer.teacher
         measured = simulate_features(
-            layer.after, problem, teacher, replicates=draws, seed=1000 + number, teacher_terms=case.terms, backend=backend,
-            workers=1, test_samples=max(8000, 8 * dimension),
-        )  # fmt: skip
-        row: dict[str, Any] = {"case": name, "steps": step, "network": number, "dimension": dimension}
+            layer.after,
+            problem,
+            teacher,
+            replicates=draws,
+            seed=1000 + number,
+            teacher_terms=case.terms,
+            backend=backend,
+            workers=1,
+            test_samples=max(8000, 8 * dimension),
+        )
+        row: dict[str, Any] = {
+            "case": name,
+            "steps": step,
+            "network": number,
+            "dimension": dimension,
+        }
         row["measured"] = np.atleast_1d(measured.risk.mean).tolist()
         for directions in (0, 1, "auto"):
             try:
                 found = predict_features(
-                    layer.after, problem, teacher, initial=layer.before, teacher_terms=case.terms, directions=directions
+                    layer.after,
+                    problem,
+                    teacher,
+                    initial=layer.before,
+                    teacher_terms=case.terms,
+                    directions=directions,
                 )
                 row[str(directions)] = found.risk.tolist()
                 row["count"] = found.directions.count
@@ -112,10 +140,18 @@ def table(rows: list[dict[str, Any]]) -> str:
             mine = [row for row in rows if row["case"] == name and row["steps"] == step]
             if not mine:
                 continue
-            values = ", ".join(f"{v:.3g}" for v in np.mean([row["values"][:4] for row in mine], axis=0))
+            values = ", ".join(
+                f"{v:.3g}" for v in np.mean([row["values"][:4] for row in mine], axis=0)
+            )
             counts = " or ".join(map(str, sorted({row["count"] for row in mine})))
             measured = np.array([row["measured"] for row in mine])
-            cells = [name, str(step), values, counts, ", ".join(f"{v:.3g}" for v in measured.mean(axis=0))]
+            cells = [
+                name,
+                str(step),
+                values,
+                counts,
+                ", ".join(f"{v:.3g}" for v in measured.mean(axis=0)),
+            ]
             for key in ("0", "1", "auto"):
                 relative = Estimate(100 * (np.array([row[key] for row in mine]) / measured - 1))
                 pairs = zip(relative.mean, relative.standard_error, strict=True)
@@ -134,8 +170,11 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    jobs = [(name, given.dimension, number, given.draws, given.backend)
-            for name in given.cases or CASES for number in range(given.networks)]  # fmt: skip
+    jobs = [
+        (name, given.dimension, number, given.draws, given.backend)
+        for name in given.cases or CASES
+        for number in range(given.networks)
+    ]
     with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
         rows = [row for some in pool.map(network, *zip(*jobs, strict=True)) for row in some]
     if given.json:

@@ -17,24 +17,44 @@ from firststep.figures.core import Curve, Figure, Panel, Scale, judge, make, row
 from firststep.figures.core import predicted as theory_of
 from firststep.results import Estimate
 
-PROBLEM = dict(student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, readout="signs", ridge=0.1)
+PROBLEM = dict(
+    student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, readout="signs", ridge=0.1
+)
 
 
 def small(bulk: str | None = "as the model", bias: float = 0.0) -> Figure:
     curve = Curve("network", lambda a: Problem(**PROBLEM, alpha=a + bias), at=(1.0, 2.0), bulk=bulk)
-    still = Curve("no step", lambda a: Problem(**PROBLEM, alpha=a), at=(1.0, 2.0), model="random-features", color="orange")
+    still = Curve(
+        "no step",
+        lambda a: Problem(**PROBLEM, alpha=a),
+        at=(1.0, 2.0),
+        model="random-features",
+        color="orange",
+    )
     return Figure(
-        "small", "A small figure", "firststep", "Nothing to see.",
+        "small",
+        "A small figure",
+        "firststep",
+        "Nothing to see.",
         lambda scale: [Panel([curve, still], "alpha", "samples", "risk", levels=[(0.06, "bound")])],
-        quick=Scale(40, 4), full=Scale(80, 8, full=True),
-    )  # fmt: skip
+        quick=Scale(40, 4),
+        full=Scale(80, 8, full=True),
+    )
 
 
 def row(z: float, relative: float, replicates: int = 10, judged: bool = True) -> dict[str, object]:
     return dict(
-        curve="a", x="alpha", x_value=1.0, theory=1.0, simulated=1.0, standard_error=0.1, z=z, relative=relative,
-        score=score(z, replicates), judged=judged,
-    )  # fmt: skip
+        curve="a",
+        x="alpha",
+        x_value=1.0,
+        theory=1.0,
+        simulated=1.0,
+        standard_error=0.1,
+        z=z,
+        relative=relative,
+        score=score(z, replicates),
+        judged=judged,
+    )
 
 
 def test_the_score_takes_out_the_tails_of_few_replicates() -> None:
@@ -55,12 +75,15 @@ def test_the_verdict() -> None:
     assert str(judge([])) == "no point has both theory and simulation"
     rng = np.random.default_rng(0)
     wrong = sum(
-        not judge([row(t, 0.1, 6) for t in scipy.stats.t.rvs(5, size=40, random_state=rng)]).agrees for _ in range(400)
-    )  # fmt: skip
+        not judge([row(t, 0.1, 6) for t in scipy.stats.t.rvs(5, size=40, random_state=rng)]).agrees
+        for _ in range(400)
+    )
     assert wrong <= 12  # true agreement is called disagreement about one time in a hundred
 
 
-def test_a_figure_is_computed_drawn_written_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_is_computed_drawn_written_and_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = make(small(), tmp_path, small().quick)
     assert [path.suffix for path in made.files] == [".png", ".pdf", ".csv", ".txt", ".json"]
     assert all(path.stat().st_size > 100 for path in made.files)
@@ -83,10 +106,16 @@ def test_a_figure_is_computed_drawn_written_and_resumed(tmp_path: Path, monkeypa
 
 
 def test_theory_of_several_kinds_of_problem() -> None:
-    problems = [Problem(**PROBLEM, alpha=1), Problem(**{**PROBLEM, "student": "erf"}, alpha=1), Problem(**PROBLEM, alpha=2)]
+    problems = [
+        Problem(**PROBLEM, alpha=1),
+        Problem(**{**PROBLEM, "student": "erf"}, alpha=1),
+        Problem(**PROBLEM, alpha=2),
+    ]
     from firststep import predict
 
-    assert list(theory_of(problems, "risk", "exact")) == pytest.approx([predict(p).risk for p in problems], rel=1e-10)
+    assert list(theory_of(problems, "risk", "exact")) == pytest.approx(
+        [predict(p).risk for p in problems], rel=1e-10
+    )
 
 
 def test_every_figure_of_the_catalogue_describes_itself() -> None:
@@ -102,7 +131,9 @@ def test_every_figure_of_the_catalogue_describes_itself() -> None:
         catalogue.figure("ba-fig-1")
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run(["reproduce", "list"]) == 0
     assert capsys.readouterr().out.count("\n") == len(catalogue.NAMES)
     assert run(["reproduce", "nothing"]) == 2
@@ -121,14 +152,27 @@ def test_predictions_for_every_replicate_are_compared_with_their_own() -> None:
     problem = Problem(**PROBLEM, alpha=1.0)
     curve = Curve("networks", lambda _: problem)
     values, each = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.1, 2.1, 3.0, 4.2])
-    row = row_of("panel", curve, "alpha", 1.0, Estimate(values), float(each.mean()), "given layer", problem, 0, each)
+    row = row_of(
+        "panel",
+        curve,
+        "alpha",
+        1.0,
+        Estimate(values),
+        float(each.mean()),
+        "given layer",
+        problem,
+        0,
+        each,
+    )
     assert row["difference"] == pytest.approx(0.1)
     assert row["z"] == pytest.approx(0.1 / (np.std(each - values, ddof=1) / 2))
     assert row["standard_error"] == pytest.approx(np.std(values, ddof=1) / 2)
 
 
 @pytest.mark.parametrize("name", ["beyond-multi-step", "beyond-inputs", "beyond-multi-index"])
-def test_figures_with_a_computation_of_their_own_are_made_at_any_size(name: str, tmp_path: Path) -> None:
+def test_figures_with_a_computation_of_their_own_are_made_at_any_size(
+    name: str, tmp_path: Path
+) -> None:
     figure = catalogue.figure(name)
     made = make(figure, tmp_path, Scale(dimension=40, replicates=2, points=2))
     assert made.verdict.points > 0

@@ -9,7 +9,10 @@ import pytest
 from firststep.figures import catalogue
 from firststep.figures.core import make
 
-WITHOUT_THEORY = {"ba-fig2", "ba-rank-one"}  # trajectories, and a rate that is proved up to constants
+WITHOUT_THEORY = {
+    "ba-fig2",
+    "ba-rank-one",
+}  # trajectories, and a rate that is proved up to constants
 
 
 @pytest.mark.slow

@@ -12,7 +12,16 @@ from firststep.problem import Problem
 from firststep.simulation.randomness import HostDraws
 
 
-def rows(draws: HostDraws, d: int, count: int, purpose: str, index: int, law: str, table=None, first: int = 0):  # type: ignore[no-untyped-def]
+def rows(
+    draws: HostDraws,
+    d: int,
+    count: int,
+    purpose: str,
+    index: int,
+    law: str,
+    table=None,
+    first: int = 0,
+):  # type: ignore[no-untyped-def]
     """The law of the inputs by its definition; quantile functions by scipy.stats. ``table``: data, read from row ``first`` on."""
     if table is not None:
         order = np.argsort(draws.uniform("data rows", len(table)), kind="stable")
@@ -38,7 +47,9 @@ def rows(draws: HostDraws, d: int, count: int, purpose: str, index: int, law: st
     axis = draws.vector("mixture direction", d)
     axis = axis / np.linalg.norm(axis)
     rest = g - np.outer(g @ axis, axis)
-    return rest + np.outer((np.where(extra[:, 0] < 0, -p, p) + g @ axis) / math.sqrt(1 + p * p), axis)
+    return rest + np.outer(
+        (np.where(extra[:, 0] < 0, -p, p) + g @ axis) / math.sqrt(1 + p * p), axis
+    )
 
 
 def clean(problem: Problem, x: np.ndarray, theta: np.ndarray, terms: tuple[str, ...]):  # type: ignore[no-untyped-def]
@@ -67,7 +78,10 @@ def data(  # type: ignore[no-untyped-def]
 
 def directions(draws: HostDraws, d: int, terms: int):  # type: ignore[no-untyped-def]
     """theta, and the orthonormal directions of further terms by a QR decomposition with positive diagonal."""
-    vectors = [draws.vector("teacher", d), *(draws.vector("teacher terms", d, j) for j in range(terms))]
+    vectors = [
+        draws.vector("teacher", d),
+        *(draws.vector("teacher terms", d, j) for j in range(terms)),
+    ]
     q, r = np.linalg.qr(np.stack(vectors, axis=1))
     q = q * np.sign(np.diag(r))
     return q if terms else q[:, 0]
@@ -90,7 +104,9 @@ class Descent:
             return w - self.rate * self.m
         self.m = 0.9 * self.m + (1 - 0.9) * g
         self.v = 0.999 * self.v + (1 - 0.999) * g**2
-        return w - self.rate * (self.m / (1 - 0.9**self.t)) / (np.sqrt(self.v / (1 - 0.999**self.t)) + 1e-8)
+        return w - self.rate * (self.m / (1 - 0.9**self.t)) / (
+            np.sqrt(self.v / (1 - 0.999**self.t)) + 1e-8
+        )
 
 
 def network(  # type: ignore[no-untyped-def]
@@ -120,7 +136,10 @@ def network(  # type: ignore[no-untyped-def]
     else:
         edges = np.cumsum(problem.readout.weights)
         at = np.array(
-            [problem.readout.values[int(np.searchsorted(edges[:-1], u, side="right"))] for u in draws.uniform("readout", width)]
+            [
+                problem.readout.values[int(np.searchsorted(edges[:-1], u, side="right"))]
+                for u in draws.uniform("readout", width)
+            ]
         )
     a = at / math.sqrt(width)
     front = 1 / math.sqrt(width) if parameterization == "mean-field" else 1.0
@@ -135,7 +154,9 @@ def network(  # type: ignore[no-untyped-def]
             z = x0 @ w
             outer = np.outer(front * (y0 - front * problem.student(z) @ a), a)
             g0 = x0.T @ (outer * problem.student.derivative(z)) / n0
-            w = descent.move(w, -(math.sqrt(width) if parameterization == "mean-field" else 1.0) * g0)
+            w = descent.move(
+                w, -(math.sqrt(width) if parameterization == "mean-field" else 1.0) * g0
+            )
     x, y = data(problem, draws, d, n, "step" if reuse else "ridge", theta, **common)
     phi = problem.student(x @ w) / math.sqrt(width)
     x_test, y_test = data(problem, draws, d, test_samples, "test", theta, **common, first=n)
@@ -143,7 +164,18 @@ def network(  # type: ignore[no-untyped-def]
     risks, training = [], []
     for ridge in problem.ridges:
         stacked = np.vstack([phi / math.sqrt(n), math.sqrt(ridge / width) * np.eye(width)])
-        coefficients = np.linalg.lstsq(stacked, np.concatenate([y / math.sqrt(n), np.zeros(width)]), rcond=None)[0]
+        coefficients = np.linalg.lstsq(
+            stacked, np.concatenate([y / math.sqrt(n), np.zeros(width)]), rcond=None
+        )[0]
         risks.append(np.mean((phi_test @ coefficients - y_test) ** 2))
         training.append(np.mean((phi @ coefficients - y) ** 2))
-    return dict(risk=np.array(risks), training=np.array(training), w0=w0, w=w, theta=theta, at=at, phi=phi, y=y)
+    return dict(
+        risk=np.array(risks),
+        training=np.array(training),
+        w0=w0,
+        w=w,
+        theta=theta,
+        at=at,
+        phi=phi,
+        y=y,
+    )

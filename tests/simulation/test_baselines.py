@@ -37,24 +37,36 @@ def run(problem: Problem, model: str, **options):  # type: ignore[no-untyped-def
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("alpha", [0.8, 4.0])
 @pytest.mark.parametrize("student", ["tanh", "relu"])
-def test_ntk_agrees_with_its_features(backend: str, alpha: float, student: str, generic: Problem) -> None:
+def test_ntk_agrees_with_its_features(
+    backend: str, alpha: float, student: str, generic: Problem
+) -> None:
     """The N d features formed explicitly: (1/sqrt(N d)) vec(s'(W0^T x) x^T), ridge as in [Ba] (3.1)."""
     problem = generic.replace(alpha=alpha, student=student, ridge=(0.01, 1.0))
     sizes, w0, x, y, x_test, y_test = sets(problem)
 
     def features(inputs):  # type: ignore[no-untyped-def]
         slopes = problem.student.derivative(inputs @ w0)
-        return np.einsum("si,sj->sij", slopes, inputs).reshape(len(inputs), -1) / math.sqrt(sizes.width * D)
+        return np.einsum("si,sj->sij", slopes, inputs).reshape(len(inputs), -1) / math.sqrt(
+            sizes.width * D
+        )
 
     phi, phi_test = features(x), features(x_test)
     if backend == "jax":  # other random numbers: only the law is the same
-        assert run(problem, "ntk", backend="jax").risk.mean == pytest.approx(run(problem, "ntk").risk.mean, rel=0.8)
+        assert run(problem, "ntk", backend="jax").risk.mean == pytest.approx(
+            run(problem, "ntk").risk.mean, rel=0.8
+        )
         return
     found = run(problem, "ntk")
     for column, ridge in enumerate(problem.ridges):
-        model = Ridge(alpha=sizes.samples * ridge / sizes.width, fit_intercept=False, solver="svd").fit(phi, y)
-        assert found.risk.values[0, column] == pytest.approx(np.mean((model.predict(phi_test) - y_test) ** 2), rel=1e-8)
-        assert found.training_error.values[0, column] == pytest.approx(np.mean((model.predict(phi) - y) ** 2), rel=1e-7)
+        model = Ridge(
+            alpha=sizes.samples * ridge / sizes.width, fit_intercept=False, solver="svd"
+        ).fit(phi, y)
+        assert found.risk.values[0, column] == pytest.approx(
+            np.mean((model.predict(phi_test) - y_test) ** 2), rel=1e-8
+        )
+        assert found.training_error.values[0, column] == pytest.approx(
+            np.mean((model.predict(phi) - y) ** 2), rel=1e-7
+        )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +79,9 @@ def test_ntk_agrees_with_its_features(backend: str, alpha: float, student: str, 
     ],
 )
 @pytest.mark.parametrize("alpha", [0.8, 4.0])
-def test_kernels_agree_with_scikit_learn(model: str, text: str, function, alpha: float, generic: Problem) -> None:  # type: ignore[no-untyped-def]
+def test_kernels_agree_with_scikit_learn(
+    model: str, text: str, function, alpha: float, generic: Problem
+) -> None:  # type: ignore[no-untyped-def]
     problem = generic.replace(alpha=alpha, ridge=(0.01, 1.0))
     _, _, x, y, x_test, y_test = sets(problem)
 
@@ -76,8 +90,14 @@ def test_kernels_agree_with_scikit_learn(model: str, text: str, function, alpha:
 
     found = run(problem, model, kernel=text)
     for column, ridge in enumerate(problem.ridges):
-        expected = KernelRidge(alpha=ridge, kernel="precomputed").fit(gram(x, x), y).predict(gram(x_test, x))
-        assert found.risk.values[0, column] == pytest.approx(np.mean((expected - y_test) ** 2), rel=1e-8)
+        expected = (
+            KernelRidge(alpha=ridge, kernel="precomputed")
+            .fit(gram(x, x), y)
+            .predict(gram(x_test, x))
+        )
+        assert found.risk.values[0, column] == pytest.approx(
+            np.mean((expected - y_test) ** 2), rel=1e-8
+        )
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.96, 1.0, 4.0])
@@ -87,13 +107,19 @@ def test_linear_agrees_with_scikit_learn(alpha: float, generic: Problem) -> None
     found = run(problem, "linear")
     for column, ridge in enumerate(problem.ridges):
         model = Ridge(alpha=sizes.samples * ridge).fit(x, y)
-        assert found.risk.values[0, column] == pytest.approx(np.mean((model.predict(x_test) - y_test) ** 2), rel=1e-8)
-        assert found.training_error.values[0, column] == pytest.approx(np.mean((model.predict(x) - y) ** 2), rel=1e-7)
+        assert found.risk.values[0, column] == pytest.approx(
+            np.mean((model.predict(x_test) - y_test) ** 2), rel=1e-8
+        )
+        assert found.training_error.values[0, column] == pytest.approx(
+            np.mean((model.predict(x) - y) ** 2), rel=1e-7
+        )
 
 
 def test_random_features_is_the_network_without_a_step(generic: Problem) -> None:
     left = run(generic, "random-features")
-    assert left.risk.values == pytest.approx(run(generic.replace(alpha0=0), "network").risk.values, rel=1e-12)
+    assert left.risk.values == pytest.approx(
+        run(generic.replace(alpha0=0), "network").risk.values, rel=1e-12
+    )
     assert np.isnan(left.alignment.mean)
 
 
@@ -102,17 +128,24 @@ def test_ridgeless_and_singular(model: str, generic: Problem) -> None:
     """Ridge 0 in both shapes; identity features have rank d < N, a quadratic kernel has finite rank."""
     for alpha in (0.5, 3.0):
         problem = generic.replace(alpha=alpha, student="identity", ridge=0.0)
-        options = {"inner-product-kernel": dict(kernel="z**2 + z"), "distance-kernel": dict(kernel="exp(-z)")}.get(model, {})
+        options = {
+            "inner-product-kernel": dict(kernel="z**2 + z"),
+            "distance-kernel": dict(kernel="exp(-z)"),
+        }.get(model, {})
         found = run(problem, model, **options)
         small = run(problem.replace(ridge=1e-9), model, **options)
         assert found.risk.values == pytest.approx(small.risk.values, rel=1e-3), alpha
-        assert found.training_error.values == pytest.approx(small.training_error.values, rel=1e-3, abs=1e-9)
+        assert found.training_error.values == pytest.approx(
+            small.training_error.values, rel=1e-3, abs=1e-9
+        )
 
 
 @pytest.mark.parametrize("model", BASELINES)
 def test_no_baseline_beats_the_kernel_bound(model: str, generic: Problem) -> None:
     """[Ba] Prop. 1, best ridge of a grid, many samples: risk near or above the bound, and it gets near for the linear model."""
-    problem = generic.replace(teacher="tanh(2*z)", noise=0.0, alpha=6.0, ridge="1e-3..10:7", student="tanh")
+    problem = generic.replace(
+        teacher="tanh(2*z)", noise=0.0, alpha=6.0, ridge="1e-3..10:7", student="tanh"
+    )
     best = simulate(problem, 100, 4, model=model).risk.mean.min()
     assert best > 0.95 * problem.kernel_lower_bound
     if model == "linear":

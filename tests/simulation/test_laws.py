@@ -13,25 +13,62 @@ from scipy import stats
 from firststep import InvalidParameter, Problem, baselines, simulate
 from firststep.inputs import CovarianceInputs, DataInputs, input_law
 from firststep.simulation.backends import make_backend
-from firststep.simulation.data import InputArrays, input_rows, interpolate, open_draws, scale_table, student_table
+from firststep.simulation.data.rows import (
+    InputArrays,
+    input_rows,
+    interpolate,
+    open_draws,
+    scale_table,
+    student_table,
+)
 from firststep.simulation.design import BASELINES, NETWORK_MODELS, Training, make_design
 
 sys.path.insert(0, str(Path(__file__).parent))
 import naive
 
-LAWS = ("gaussian", "rademacher", "uniform", "student-t:9", "elliptical-t:9", "power-law:0.7", "mixture:2")
+LAWS = (
+    "gaussian",
+    "rademacher",
+    "uniform",
+    "student-t:9",
+    "elliptical-t:9",
+    "power-law:0.7",
+    "mixture:2",
+)
 D, TESTS = 30, 500
 
 
-def drawn(law, rows: int, d: int, backend_name: str, data: str = "ridge", batch: int = 0, seed: int = 0, **changes):  # type: ignore[no-untyped-def]
+def drawn(
+    law,
+    rows: int,
+    d: int,
+    backend_name: str,
+    data: str = "ridge",
+    batch: int = 0,
+    seed: int = 0,
+    **changes,
+):  # type: ignore[no-untyped-def]
     """Rows as the kernel sees them."""
     backend = make_backend(backend_name)
-    problem = Problem(student="tanh", teacher="tanh", alpha=rows / d, beta=1, alpha0=changes.pop("alpha0", 1.0))
+    problem = Problem(
+        student="tanh", teacher="tanh", alpha=rows / d, beta=1, alpha0=changes.pop("alpha0", 1.0)
+    )
     training = changes.pop("training", Training())
-    design = make_design(problem, "network", training, problem.sizes(d), changes.pop("tests", 2), rows, None, input_law(law))
+    design = make_design(
+        problem,
+        "network",
+        training,
+        problem.sizes(d),
+        changes.pop("tests", 2),
+        rows,
+        None,
+        input_law(law),
+    )
     with backend.scope():
         draws = open_draws(backend, InputArrays(design, backend).key(seed, 0))
-        count = {"ridge": rows, "test": design.test_samples, "step": design.sizes.step_samples}[data]
+        count = {"ridge": rows, "test": design.test_samples, "step": design.sizes.step_samples}[
+            data
+        ]
         return np.asarray(input_rows(backend, draws, design, data, 0, count, batch))
 
 
@@ -41,10 +78,18 @@ def moments(law: str, d: int):  # type: ignore[no-untyped-def]
     p = float(number or 0)
     variances = np.arange(1, d + 1) ** -p if kind == "power-law" else np.ones(d)
     fourth = {
-        "gaussian": 3, "rademacher": 1, "uniform": 9 / 5, "power-law": 3,
-        "student-t": 3 * (p - 2) / (p - 4) if p > 4 else 0, "elliptical-t": 3 * (p - 2) / (p - 4) if p > 4 else 0,
-    }.get(kind, math.nan)  # fmt: skip
-    return variances * d / variances.sum(), fourth, (p - 2) / (p - 4) if kind == "elliptical-t" else 1.0
+        "gaussian": 3,
+        "rademacher": 1,
+        "uniform": 9 / 5,
+        "power-law": 3,
+        "student-t": 3 * (p - 2) / (p - 4) if p > 4 else 0,
+        "elliptical-t": 3 * (p - 2) / (p - 4) if p > 4 else 0,
+    }.get(kind, math.nan)
+    return (
+        variances * d / variances.sum(),
+        fourth,
+        (p - 2) / (p - 4) if kind == "elliptical-t" else 1.0,
+    )
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
@@ -82,7 +127,9 @@ def test_moments_against_closed_forms(law: str, backend: str) -> None:
 
 def _design(law: str, d: int):  # type: ignore[no-untyped-def]
     problem = Problem(student="tanh", teacher="tanh", alpha=1, beta=1)
-    return make_design(problem, "network", Training(), problem.sizes(d), 2, 128, None, input_law(law))
+    return make_design(
+        problem, "network", Training(), problem.sizes(d), 2, 128, None, input_law(law)
+    )
 
 
 def kstest_of_two_clusters(along: np.ndarray) -> float:
@@ -98,7 +145,11 @@ def kstest_of_two_clusters(along: np.ndarray) -> float:
 @pytest.mark.parametrize("freedom", [2.05, 3.0, 4.5, 30.0, 1e4])
 def test_tables_are_quantile_functions_far_into_the_tails(freedom: float) -> None:
     points = np.concatenate([np.linspace(-8.9, 8.9, 997), [-1e-3, 0.0, 1e-3]])
-    exact = np.sign(points) * stats.t.isf(stats.norm.sf(np.abs(points)), freedom) * math.sqrt((freedom - 2) / freedom)
+    exact = (
+        np.sign(points)
+        * stats.t.isf(stats.norm.sf(np.abs(points)), freedom)
+        * math.sqrt((freedom - 2) / freedom)
+    )
     found = interpolate(np, student_table(freedom), points)
     assert np.abs(found - exact).max() <= 2e-5 * np.abs(exact).max()
     assert np.all(np.abs(found - exact) <= 2e-5 * np.abs(exact) + 2e-6)
@@ -124,7 +175,9 @@ def test_laws_agree_with_the_plain_version(law: str, alpha: float, generic: Prob
     assert found.training_error.values[0] == pytest.approx(plain["training"], rel=accuracy)
 
 
-@pytest.mark.parametrize(("law", "backend"), [*((law, "numpy") for law in LAWS[1:]), ("elliptical-t:9", "jax")])
+@pytest.mark.parametrize(
+    ("law", "backend"), [*((law, "numpy") for law in LAWS[1:]), ("elliptical-t:9", "jax")]
+)
 def test_blocks_do_not_matter(law: str, backend: str, generic: Problem) -> None:
     options = dict(inputs=law, test_samples=TESTS, backend=backend)
     small, large = (simulate(generic, D, 1, block=block, **options) for block in (128, 4096))
@@ -135,7 +188,10 @@ def test_blocks_do_not_matter(law: str, backend: str, generic: Problem) -> None:
 
 @pytest.mark.parametrize("model", [*NETWORK_MODELS, *BASELINES[1:]])
 def test_every_model_takes_every_law(model: str, generic: Problem) -> None:
-    risks = [simulate(generic, 12, 1, inputs=law, model=model, test_samples=100).risk.mean for law in LAWS]
+    risks = [
+        simulate(generic, 12, 1, inputs=law, model=model, test_samples=100).risk.mean
+        for law in LAWS
+    ]
     assert np.all(np.isfinite(risks))
     assert len(set(risks)) == len(LAWS)
 
@@ -151,12 +207,17 @@ def test_backends_agree_within_error_bars(generic: Problem) -> None:
 def test_single_precision(generic: Problem) -> None:
     problem = generic.replace(student="tanh", ridge=1.0)
     for law in LAWS:
-        double, single = (simulate(problem, D, 1, inputs=law, test_samples=TESTS, dtype=name) for name in ("float64", "float32"))
+        double, single = (
+            simulate(problem, D, 1, inputs=law, test_samples=TESTS, dtype=name)
+            for name in ("float64", "float32")
+        )
         assert single.risk.values == pytest.approx(double.risk.values, rel=5e-3), law
 
 
 def test_the_kernel_lower_bound_is_for_gaussian_inputs_only(generic: Problem) -> None:
-    assert simulate(generic, D, 1, test_samples=100).kernel_lower_bound == generic.kernel_lower_bound
+    assert (
+        simulate(generic, D, 1, test_samples=100).kernel_lower_bound == generic.kernel_lower_bound
+    )
     found = baselines(generic, D, 1, test_samples=100, inputs="uniform", models=["linear"])
     assert math.isnan(found.kernel_lower_bound)
     assert found.to_dict()["kernel_lower_bound"] is None
@@ -170,7 +231,10 @@ def test_gaussian_covariance_is_that_of_its_matrix() -> None:
     covariance = factor @ factor.T
     x = drawn(CovarianceInputs.of(covariance), 200_000, 5, "numpy")
     assert x.T @ x / len(x) == pytest.approx(covariance, abs=0.03 * np.trace(covariance))
-    assert stats.kstest(x @ np.linalg.inv(np.linalg.cholesky(covariance)).T[:, 0], "norm").pvalue > 1e-3
+    assert (
+        stats.kstest(x @ np.linalg.inv(np.linalg.cholesky(covariance)).T[:, 0], "norm").pvalue
+        > 1e-3
+    )
     singular = CovarianceInputs.of(np.diag([1.0, 1.0, 0.0]))
     assert np.all(drawn(singular, 100, 3, "jax")[:, 2] == 0)
 
@@ -189,7 +253,10 @@ def table(rows: int = 2000, d: int = D, seed: int = 1) -> np.ndarray:
 def test_rows_of_a_replicate_are_disjoint(backend: str) -> None:
     data = DataInputs.of(table())
     options = dict(training=Training(steps=3), alpha0=6.0, tests=TESTS)
-    parts = [drawn(data, 300, D, backend, "ridge", **options), drawn(data, 300, D, backend, "test", **options)]
+    parts = [
+        drawn(data, 300, D, backend, "ridge", **options),
+        drawn(data, 300, D, backend, "test", **options),
+    ]
     parts += [drawn(data, 300, D, backend, "step", batch, **options) for batch in range(3)]
     assert [len(part) for part in parts] == [300, TESTS, 180, 180, 180]
     numbers = np.concatenate([part[:, 0] for part in parts]).astype(int)
@@ -203,12 +270,21 @@ def test_rows_of_a_replicate_are_disjoint(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [dict(), dict(steps=2), dict(reuse=True), dict(steps=2, batches="same", reuse=True, optimizer="adam")], ids=str
+    "options",
+    [
+        dict(),
+        dict(steps=2),
+        dict(reuse=True),
+        dict(steps=2, batches="same", reuse=True, optimizer="adam"),
+    ],
+    ids=str,
 )
 def test_data_agree_with_the_plain_version(options: dict[str, object], generic: Problem) -> None:
     problem = generic.replace(alpha0=generic.alpha) if options.get("reuse") else generic
     rows = np.random.default_rng(3).standard_normal((1000, D)) ** 3 / 4
-    found = simulate(problem, None, 2, seed=5, test_samples=TESTS, block=128, inputs=rows, **options)
+    found = simulate(
+        problem, None, 2, seed=5, test_samples=TESTS, block=128, inputs=rows, **options
+    )
     for number in range(2):
         plain = naive.network(problem, D, 5, number, TESTS, table=rows, **options)
         assert found.risk.values[number] == pytest.approx(plain["risk"][0], rel=1e-8)
@@ -218,12 +294,19 @@ def test_data_agree_with_the_plain_version(options: dict[str, object], generic: 
 def test_data_on_both_backends_and_in_workers(generic: Problem) -> None:
     data = DataInputs.of(np.random.default_rng(3).standard_normal((1000, D)))
     options = dict(inputs=data, test_samples=TESTS)
-    one, two = simulate(generic, D, 4, workers=1, **options), simulate(generic, D, 4, workers=2, **options)
+    one, two = (
+        simulate(generic, D, 4, workers=1, **options),
+        simulate(generic, D, 4, workers=2, **options),
+    )
     assert np.array_equal(one.risk.values, two.risk.values)
     device = simulate(generic, D, 4, backend="jax", **options)
     assert device.risk.mean == pytest.approx(one.risk.mean, rel=0.5)
     assert one.options["inputs"].startswith("array,sha256=")
-    assert one.options["inputs_array"] == {"name": "array", "shape": [1000, D], "sha256": data.sha256}
+    assert one.options["inputs_array"] == {
+        "name": "array",
+        "shape": [1000, D],
+        "sha256": data.sha256,
+    }
     for model in BASELINES:
         assert np.isfinite(simulate(generic, D, 1, model=model, **options).risk.mean)
 
@@ -231,18 +314,38 @@ def test_data_on_both_backends_and_in_workers(generic: Problem) -> None:
 @pytest.mark.parametrize(
     ("changes", "options", "words"),
     [
-        ({}, {}, r"at least 1095 rows \(75 for the fit, 930 for the test, 90 for the steps\); got 1000 rows \(test-samples and"),
+        (
+            {},
+            {},
+            r"at least 1095 rows \(75 for the fit, 930 for the test, 90 for the steps\); got 1000 rows \(test-samples and",
+        ),
         ({}, dict(test_samples=920), r"got 1000 rows \(test-samples and alpha0 leave none\)"),
-        ({"alpha0": 2.0}, dict(test_samples=880), r"at least 1015 rows .* \(alpha up to 2 would fit\)"),
-        ({"alpha0": 1.0}, dict(test_samples=880, steps=2), r"got 1000 rows \(alpha up to 2 would fit\)"),
+        (
+            {"alpha0": 2.0},
+            dict(test_samples=880),
+            r"at least 1015 rows .* \(alpha up to 2 would fit\)",
+        ),
+        (
+            {"alpha0": 1.0},
+            dict(test_samples=880, steps=2),
+            r"got 1000 rows \(alpha up to 2 would fit\)",
+        ),
         ({"alpha0": 2.5}, dict(test_samples=970, reuse=True), r"alpha up to 1 would fit"),
     ],
     ids=str,
 )
-def test_too_few_rows(changes: dict[str, float], options: dict[str, object], words: str, generic: Problem) -> None:
+def test_too_few_rows(
+    changes: dict[str, float], options: dict[str, object], words: str, generic: Problem
+) -> None:
     options = {"test_samples": 930, **options}
     with pytest.raises(InvalidParameter, match=words):
-        simulate(generic.replace(**changes), None, 1, inputs=np.random.default_rng(0).standard_normal((1000, D)), **options)
+        simulate(
+            generic.replace(**changes),
+            None,
+            1,
+            inputs=np.random.default_rng(0).standard_normal((1000, D)),
+            **options,
+        )
 
 
 def test_what_the_hint_says_fits(generic: Problem) -> None:
@@ -250,13 +353,20 @@ def test_what_the_hint_says_fits(generic: Problem) -> None:
     problem = Problem(student="tanh", teacher="sin", alpha=20, beta=1)
     with pytest.raises(InvalidParameter, match=r"1700 rows .* \(alpha up to 8\.333 would fit\)"):
         simulate(problem, None, 1, inputs=rows, test_samples=500)
-    assert simulate(problem.replace(alpha=8.333), None, 1, inputs=rows, test_samples=500).sizes.step_samples == 250
+    assert (
+        simulate(
+            problem.replace(alpha=8.333), None, 1, inputs=rows, test_samples=500
+        ).sizes.step_samples
+        == 250
+    )
 
 
 def test_the_dimension_is_that_of_the_data(generic: Problem) -> None:
     rows = np.random.default_rng(0).standard_normal((1000, D))
     assert simulate(generic, None, 1, inputs=rows, test_samples=100).dimension == D
-    with pytest.raises(InvalidParameter, match="dimension must be 30, the number of columns of the inputs; got 31"):
+    with pytest.raises(
+        InvalidParameter, match="dimension must be 30, the number of columns of the inputs; got 31"
+    ):
         simulate(generic, 31, 1, inputs=rows, test_samples=100)
     with pytest.raises(InvalidParameter, match="dimension must be 30, the number of columns"):
         simulate(generic.replace(dimension=20), None, 1, inputs=rows, test_samples=100)

@@ -12,14 +12,22 @@ import jax.scipy.special as jsp
 import numpy as np
 import pytest
 
-from firststep import InvalidParameter, NotConverged, NotEnoughMemory, Problem, Workers, input_law, simulate
+from firststep import (
+    InvalidParameter,
+    NotConverged,
+    NotEnoughMemory,
+    Problem,
+    Workers,
+    input_law,
+    simulate,
+)
 from firststep.simulation.backends import JaxBackend, NumpyBackend, make_backend
-from firststep.simulation.baselines import baseline_kernel
+from firststep.simulation.data.teachers import draw_teacher, teacher_terms
 from firststep.simulation.design import NETWORK_MODELS, Training, make_design
-from firststep.simulation.network import NetworkKernel
+from firststep.simulation.models.baselines import baseline_kernel
+from firststep.simulation.models.network import NetworkKernel
 from firststep.simulation.randomness import HostDraws
-from firststep.simulation.teachers import draw_teacher, teacher_terms
-from firststep.simulation.weights import SpikedLaw, draw_readout, draw_weights, gradient
+from firststep.simulation.weights.draw import SpikedLaw, draw_readout, draw_weights, gradient
 
 sys.path.insert(0, str(Path(__file__).parent))
 import naive
@@ -60,10 +68,14 @@ def test_agrees_with_the_plain_version(name: str, generic: Problem) -> None:
     for number in range(2):
         plain = naive.network(problem, D, 5, number, TESTS)
         assert np.atleast_1d(found.risk.values[number]) == pytest.approx(plain["risk"], rel=1e-9)
-        assert np.atleast_1d(found.training_error.values[number]) == pytest.approx(plain["training"], rel=1e-8, abs=1e-12)
+        assert np.atleast_1d(found.training_error.values[number]) == pytest.approx(
+            plain["training"], rel=1e-8, abs=1e-12
+        )
         if problem.takes_step and name != "sign":
             singular = np.linalg.svd(plain["w"] - plain["w0"], compute_uv=False)
-            assert found.singular_values_update.values[number, 0] == pytest.approx(singular[0], rel=2e-3)
+            assert found.singular_values_update.values[number, 0] == pytest.approx(
+                singular[0], rel=2e-3
+            )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +90,9 @@ def test_agrees_with_the_plain_version(name: str, generic: Problem) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("alpha", [2.0, 0.5])
-def test_training_options_agree_with_the_plain_version(options: dict[str, object], alpha: float, generic: Problem) -> None:
+def test_training_options_agree_with_the_plain_version(
+    options: dict[str, object], alpha: float, generic: Problem
+) -> None:
     problem = generic.replace(alpha=alpha, alpha0=alpha if options.get("reuse") else 3.0)
     if options.get("parameterization") == "ntk":
         problem = problem.replace(step_exponent=0.0)
@@ -98,7 +112,9 @@ def test_gradient_step_is_the_gradient_of_the_written_loss(
     problem = generic.replace(student=student)
     backend = make_backend(backend_name)
     sizes = problem.sizes(30)
-    design = make_design(problem, "network", Training(parameterization=parameterization), sizes, 100, 128, None)
+    design = make_design(
+        problem, "network", Training(parameterization=parameterization), sizes, 100, 128, None
+    )
     with backend.scope():
         draws = backend.draws(backend.key(7, 0))
         theta = draw_teacher(backend, draws, 30)
@@ -128,19 +144,31 @@ def test_observables_of_the_update(generic: Problem) -> None:
     sizes, draws = generic.sizes(60), HostDraws(2, 0)
     x0, y0 = naive.data(generic, draws, 60, sizes.step_samples, "step", plain["theta"])
     a = plain["at"] / math.sqrt(sizes.width)
-    v = x0.T @ (y0 - generic.student(x0 @ plain["w0"]) @ a / math.sqrt(sizes.width)) / sizes.step_samples
+    v = (
+        x0.T
+        @ (y0 - generic.student(x0 @ plain["w0"]) @ a / math.sqrt(sizes.width))
+        / sizes.step_samples
+    )
     update = plain["w"] - plain["w0"]
     assert found.gradient_norm.values[0] == pytest.approx(np.linalg.norm(v), rel=1e-10)
-    assert found.alignment.values[0] == pytest.approx(v @ plain["theta"] / np.linalg.norm(v), rel=1e-10)
+    assert found.alignment.values[0] == pytest.approx(
+        v @ plain["theta"] / np.linalg.norm(v), rel=1e-10
+    )
     strength = (v / np.linalg.norm(v)) @ update @ plain["at"] / (plain["at"] @ plain["at"])
     assert found.spike_strength.values[0] == pytest.approx(strength, rel=1e-9)
     g0 = update / (generic.step * sizes.width**0.5 * math.sqrt(sizes.width))
-    rank_one = generic.student.moments.linear / (sizes.step_samples * math.sqrt(sizes.width)) * np.outer(x0.T @ y0, a)
+    rank_one = (
+        generic.student.moments.linear
+        / (sizes.step_samples * math.sqrt(sizes.width))
+        * np.outer(x0.T @ y0, a)
+    )
     ratio = np.linalg.norm(g0 - rank_one, 2) / np.linalg.norm(g0, 2)
     assert found.rank_one_error.values[0] == pytest.approx(ratio, rel=5e-3)
     left, values, _ = np.linalg.svd(plain["w"])
     assert found.singular_values_weights.values[0] == pytest.approx(values[:2], rel=5e-3)
-    assert found.teacher_overlap_weights.values[0] == pytest.approx((left[:, 0] @ plain["theta"]) ** 2, rel=2e-2)
+    assert found.teacher_overlap_weights.values[0] == pytest.approx(
+        (left[:, 0] @ plain["theta"]) ** 2, rel=2e-2
+    )
 
 
 def test_learned_function_is_the_binned_prediction(generic: Problem) -> None:
@@ -151,7 +179,8 @@ def test_learned_function_is_the_binned_prediction(generic: Problem) -> None:
     middle = np.abs(found.kappa) < 1.5
     aligned = found.alignment.mean
     expected = [
-        np.mean(problem.teacher(aligned * k + math.sqrt(1 - aligned**2) * np.linspace(-4, 4, 81))) for k in found.kappa[middle]
+        np.mean(problem.teacher(aligned * k + math.sqrt(1 - aligned**2) * np.linspace(-4, 4, 81)))
+        for k in found.kappa[middle]
     ]
     assert np.corrcoef(found.target_function.mean[middle], expected)[0, 1] > 0.9
 
@@ -173,8 +202,12 @@ def test_workers_order_and_blocks_do_not_matter(model: str, generic: Problem) ->
 def test_seeds_and_replicates_differ(generic: Problem) -> None:
     first = simulate(generic, D, 3, seed=0, test_samples=300)
     assert len(set(first.risk.values)) == 3
-    assert not set(first.risk.values) & set(simulate(generic, D, 3, seed=1, test_samples=300).risk.values)
-    assert not set(first.risk.values) & set(simulate(generic, D, 3, seed=2**70, test_samples=300).risk.values)
+    assert not set(first.risk.values) & set(
+        simulate(generic, D, 3, seed=1, test_samples=300).risk.values
+    )
+    assert not set(first.risk.values) & set(
+        simulate(generic, D, 3, seed=2**70, test_samples=300).risk.values
+    )
 
 
 class EagerJax(JaxBackend):
@@ -191,7 +224,9 @@ class EagerJax(JaxBackend):
 
         class Converted:
             def __getattr__(self, name):  # type: ignore[no-untyped-def]
-                return lambda *arguments, **options: convert(getattr(outer, name)(*arguments, **options))
+                return lambda *arguments, **options: convert(
+                    getattr(outer, name)(*arguments, **options)
+                )
 
         return Converted()
 
@@ -222,24 +257,38 @@ BEYOND = {
     "elliptical": dict(inputs="elliptical-t:6", model="conditional"),
     "mixture": dict(inputs="mixture:2", model="linear"),
     "power law": dict(inputs="power-law:1", teacher_terms="relu,tanh"),
-    "data": dict(inputs=np.random.default_rng(0).standard_normal((900, D)), training=Training(steps=2)),
+    "data": dict(
+        inputs=np.random.default_rng(0).standard_normal((900, D)), training=Training(steps=2)
+    ),
     "momentum": dict(training=Training(steps=3, optimizer="momentum", batches="same")),
     "adam": dict(training=Training(steps=3, optimizer="adam"), teacher_terms="relu"),
 }
 
 
 @pytest.mark.parametrize("name", BEYOND)
-def test_numpy_and_jax_compute_the_same_thing_beyond_the_ideal_step(name: str, generic: Problem) -> None:
-    asked = {"model": "network", "inputs": "gaussian", "teacher_terms": (), "training": Training(), **BEYOND[name]}
+def test_numpy_and_jax_compute_the_same_thing_beyond_the_ideal_step(
+    name: str, generic: Problem
+) -> None:
+    asked = {
+        "model": "network",
+        "inputs": "gaussian",
+        "teacher_terms": (),
+        "training": Training(),
+        **BEYOND[name],
+    }
     law, terms = input_law(asked["inputs"]), teacher_terms(asked["teacher_terms"])
-    design = make_design(generic, asked["model"], asked["training"], generic.sizes(D), 400, 128, None, law, terms)
+    design = make_design(
+        generic, asked["model"], asked["training"], generic.sizes(D), 400, 128, None, law, terms
+    )
     kernel = NetworkKernel if design.model in NETWORK_MODELS else baseline_kernel
     results = []
     for backend in (NumpyBackend(), EagerJax()):
         with backend.scope():
             results.append(kernel(design, backend).replicate(generic, 1, 0))
     for quantity, expected in results[0].items():
-        assert np.allclose(expected, results[1][quantity], rtol=1e-7, atol=1e-9, equal_nan=True), quantity
+        assert np.allclose(expected, results[1][quantity], rtol=1e-7, atol=1e-9, equal_nan=True), (
+            quantity
+        )
 
 
 class PlainJax(JaxBackend):
@@ -264,7 +313,11 @@ def test_compiled_loops_agree_with_plain_ones(alpha: float, generic: Problem) ->
 
 def test_jax_blocks_do_not_matter(generic: Problem) -> None:
     options = dict(backend="jax", test_samples=500, seed=3)
-    same(simulate(generic, D, 2, block=128, **options), simulate(generic, D, 2, block=4096, **options), 1e-8)
+    same(
+        simulate(generic, D, 2, block=128, **options),
+        simulate(generic, D, 2, block=4096, **options),
+        1e-8,
+    )
 
 
 def test_backends_agree_within_error_bars(generic: Problem) -> None:
@@ -304,7 +357,10 @@ def test_single_precision_is_close_or_refused(student: str, backend: str) -> Non
 
 
 def test_long_seeds_keep_all_their_digits(generic: Problem) -> None:
-    runs = [simulate(generic, 20, 1, seed=seed, test_samples=100).risk.mean for seed in (2**53, 2**53 + 1, str(2**53))]
+    runs = [
+        simulate(generic, 20, 1, seed=seed, test_samples=100).risk.mean
+        for seed in (2**53, 2**53 + 1, str(2**53))
+    ]
     assert runs[0] != runs[1]
     assert runs[0] == runs[2]
 
@@ -320,7 +376,9 @@ def test_long_seeds_keep_all_their_digits(generic: Problem) -> None:
     ],
     ids=str,
 )
-def test_what_overflows_is_refused(changes: dict[str, object], backend: str, generic: Problem) -> None:
+def test_what_overflows_is_refused(
+    changes: dict[str, object], backend: str, generic: Problem
+) -> None:
     with pytest.raises(NotConverged, match=r"overflow|finite|positive"):
         simulate(generic.replace(**changes), 40, 1, test_samples=100, backend=backend)
 
@@ -328,7 +386,9 @@ def test_what_overflows_is_refused(changes: dict[str, object], backend: str, gen
 def test_a_readout_of_zeros_takes_no_step(generic: Problem) -> None:
     found = simulate(generic.replace(readout="0:1"), 20, 1, test_samples=100)
     assert found.spike_strength.mean == 0
-    assert found.risk.mean == pytest.approx(simulate(generic, 20, 1, test_samples=100, model="random-features").risk.mean)
+    assert found.risk.mean == pytest.approx(
+        simulate(generic, 20, 1, test_samples=100, model="random-features").risk.mean
+    )
 
 
 def test_conditional_without_a_step_is_not_random_features(generic: Problem) -> None:
@@ -341,7 +401,16 @@ def test_conditional_without_a_step_is_not_random_features(generic: Problem) -> 
 
 def test_steep_and_kinked_students_have_conditional_features(generic: Problem) -> None:
     for student in ("tanh(20*z)", "abs(sin(3*z))"):
-        assert simulate(generic.replace(student=student, step=0.3), 20, 1, model="conditional", test_samples=100).risk.mean > 0
+        assert (
+            simulate(
+                generic.replace(student=student, step=0.3),
+                20,
+                1,
+                model="conditional",
+                test_samples=100,
+            ).risk.mean
+            > 0
+        )
 
 
 def test_jax_leaves_the_users_settings_alone(generic: Problem) -> None:
@@ -352,7 +421,9 @@ def test_jax_leaves_the_users_settings_alone(generic: Problem) -> None:
 
 def test_callable_activations(generic: Problem) -> None:
     named = simulate(generic.replace(student="tanh"), D, 2, test_samples=300)
-    traced = simulate(generic.replace(student=lambda z: np.tanh(z)), D, 2, test_samples=300, workers=2)
+    traced = simulate(
+        generic.replace(student=lambda z: np.tanh(z)), D, 2, test_samples=300, workers=2
+    )
     same(named, traced)
     foreign = generic.replace(student=lambda z: jnp.tanh(z))
     same(named, simulate(foreign, D, 2, test_samples=300, workers=1), 1e-9)
@@ -364,7 +435,10 @@ def test_callable_activations(generic: Problem) -> None:
 
 def test_nested_activations_reach_the_workers(generic: Problem) -> None:
     problem = generic.replace(student="gelu(gelu(gelu(gelu(gelu(gelu(z))))))")
-    same(simulate(problem, 20, 2, test_samples=100, workers=2), simulate(problem, 20, 2, test_samples=100, workers=1))
+    same(
+        simulate(problem, 20, 2, test_samples=100, workers=2),
+        simulate(problem, 20, 2, test_samples=100, workers=1),
+    )
 
 
 def test_not_a_problem() -> None:
@@ -376,7 +450,8 @@ def test_shared_workers(generic: Problem) -> None:
     with Workers(2) as workers:
         for seed in range(3):
             same(
-                simulate(generic, 20, 3, seed, test_samples=200, workers=workers), simulate(generic, 20, 3, seed, test_samples=200)
+                simulate(generic, 20, 3, seed, test_samples=200, workers=workers),
+                simulate(generic, 20, 3, seed, test_samples=200),
             )
 
 
@@ -388,7 +463,9 @@ def test_spiked_constants(generic: Problem) -> None:
     law = SpikedLaw.of(generic, generic.sizes(4000))
     rng = np.random.default_rng(0)
     g, eps, z = rng.standard_normal((3, 4_000_000))
-    yhat = generic.teacher(g) + generic.noise * eps - generic.readout.mean * generic.student(z).mean()
+    yhat = (
+        generic.teacher(g) + generic.noise * eps - generic.readout.mean * generic.student(z).mean()
+    )
     slope = generic.student.derivative(z)
     c1 = np.mean(g * yhat)
     norm = math.sqrt(c1**2 + np.mean(yhat**2) / 3)
@@ -404,12 +481,16 @@ def test_spiked_and_network_agree_on_the_spike(generic: Problem) -> None:
     spiked = simulate(generic, 300, 8, test_samples=100, model="spiked")
     for name in ("gradient_norm", "alignment", "spike_strength"):
         estimate = getattr(network, name)
-        assert abs(estimate.mean - getattr(spiked, name).mean) < 4 * estimate.standard_error + 0.01, name
+        assert (
+            abs(estimate.mean - getattr(spiked, name).mean) < 4 * estimate.standard_error + 0.01
+        ), name
 
 
 def test_conditional_features_follow_the_network(generic: Problem) -> None:
     """Same weights, same data: the conditional-Gaussian risk is near the network's, the linear equivalent's is not."""
-    problem = generic.replace(student="tanh", teacher="tanh", step=3.0, readout="ones", alpha=4, alpha0=8)
+    problem = generic.replace(
+        student="tanh", teacher="tanh", step=3.0, readout="ones", alpha=4, alpha0=8
+    )
     network = simulate(problem, 300, 4)
     conditional = simulate(problem, 300, 4, model="conditional")
     linear = simulate(problem, 300, 4, model="gaussian")
@@ -465,7 +546,9 @@ def test_bad_options(options: dict[str, object], words: str, generic: Problem) -
 
 @pytest.mark.skipif(jax.default_backend() == "gpu", reason="this machine has a GPU")
 def test_a_missing_gpu(generic: Problem) -> None:
-    with pytest.raises(InvalidParameter, match=r"device must be one that JAX finds here \(cpu\); got gpu"):
+    with pytest.raises(
+        InvalidParameter, match=r"device must be one that JAX finds here \(cpu\); got gpu"
+    ):
         simulate(generic, 20, backend="jax", device="gpu")
 
 
@@ -476,7 +559,9 @@ def test_too_large_is_said_before_starting(model: str, generic: Problem) -> None
 
 
 def test_too_small_for_the_ratios(generic: Problem) -> None:
-    with pytest.raises(InvalidParameter, match=r"dimension must be at least 250 for alpha = 0\.002"):
+    with pytest.raises(
+        InvalidParameter, match=r"dimension must be at least 250 for alpha = 0\.002"
+    ):
         simulate(generic.replace(alpha=0.002), 100)
 
 

@@ -15,11 +15,11 @@ from scipy.stats import kstest
 
 from firststep import InvalidParameter, WorkerFailed, activation, readout_law
 from firststep.simulation.backends import available_memory, make_backend
-from firststep.simulation.features import chebyshev_basis, conditional_table
-from firststep.simulation.observables import LeadingSingularValues
+from firststep.simulation.fit.features import chebyshev_basis, conditional_table
+from firststep.simulation.models.observables import LeadingSingularValues
 from firststep.simulation.randomness import CHUNK, PURPOSES, HostDraws
-from firststep.simulation.weights import draw_readout
-from firststep.simulation.workers import Workers
+from firststep.simulation.running.workers import Workers
+from firststep.simulation.weights.draw import draw_readout
 
 
 @pytest.mark.parametrize("backend_name", ["numpy", "jax"])
@@ -28,8 +28,13 @@ def test_rows_do_not_depend_on_where_they_are_read(backend_name: str) -> None:
     with backend.scope():
         draws = backend.draws(backend.key(3, 1))
         whole = np.asarray(draws.rows("ridge inputs", 0, 5 * CHUNK + 17, 6))
-        assert np.array_equal(whole[2 * CHUNK : 4 * CHUNK], np.asarray(draws.rows("ridge inputs", 2 * CHUNK, 2 * CHUNK, 6)))
-        assert np.array_equal(whole[5 * CHUNK :], np.asarray(draws.rows("ridge inputs", 5 * CHUNK, 17, 6)))
+        assert np.array_equal(
+            whole[2 * CHUNK : 4 * CHUNK],
+            np.asarray(draws.rows("ridge inputs", 2 * CHUNK, 2 * CHUNK, 6)),
+        )
+        assert np.array_equal(
+            whole[5 * CHUNK :], np.asarray(draws.rows("ridge inputs", 5 * CHUNK, 17, 6))
+        )
 
 
 @pytest.mark.parametrize("backend_name", ["numpy", "jax"])
@@ -37,7 +42,9 @@ def test_streams_are_gaussian_and_distinct(backend_name: str) -> None:
     backend = make_backend(backend_name)
     with backend.scope():
         streams = [
-            np.asarray(backend.draws(backend.key(seed, number)).rows(purpose, 0, 300, 30, index)).ravel()
+            np.asarray(
+                backend.draws(backend.key(seed, number)).rows(purpose, 0, 300, 30, index)
+            ).ravel()
             for seed in (0, 1, 2**40)
             for number in (0, 1)
             for purpose in PURPOSES
@@ -70,7 +77,10 @@ def test_singular_values(shape: tuple[int, int], spike: float, backend_name: str
     matrix += spike * np.outer(*(rng.standard_normal(size) / math.sqrt(size) for size in shape))
     backend = make_backend(backend_name)
     with backend.scope():
-        on_device, start = backend.to_device(matrix), backend.to_device(rng.standard_normal(shape[1]))
+        on_device, start = (
+            backend.to_device(matrix),
+            backend.to_device(rng.standard_normal(shape[1])),
+        )
         found = LeadingSingularValues(backend)(on_device, start, 2)
     left, values, _ = np.linalg.svd(matrix)
     assert found.values == pytest.approx(values[: len(found.values)], rel=5e-3)
@@ -88,9 +98,15 @@ def test_singular_values_of_special_matrices() -> None:
     assert of(np.zeros((4, 5))).tolist() == [0, 0]
     assert of(np.outer([1.0, 2.0, 2.0], [3.0, 4.0])) == pytest.approx([15, 0], abs=1e-9)
     rng = np.random.default_rng(5)
-    base, column, row = rng.standard_normal((30, 20)), rng.standard_normal(30), rng.standard_normal(20)
+    base, column, row = (
+        rng.standard_normal((30, 20)),
+        rng.standard_normal(30),
+        rng.standard_normal(20),
+    )
     found = LeadingSingularValues(backend)(base, np.ones(20), 1, minus=(column, row))
-    assert found.values[0] == pytest.approx(np.linalg.norm(base - np.outer(column, row), 2), rel=2e-3)
+    assert found.values[0] == pytest.approx(
+        np.linalg.norm(base - np.outer(column, row), 2), rel=2e-3
+    )
     large = np.random.default_rng(0).standard_normal((400, 400)) / 20
     assert of(large) == pytest.approx(np.linalg.svd(large, compute_uv=False)[:2], rel=4e-3)
 
@@ -116,7 +132,9 @@ def test_conditional_table_reproduces_the_moments(name: str) -> None:
         assert (basis @ mean)[0] == pytest.approx(sample.mean(axis=0), abs=0.03)
         assert (basis @ slope)[0] == pytest.approx(estimated_slope, abs=0.03)
         residual = sample - sample.mean(axis=0) - estimated_slope * along
-        assert (basis @ variance)[0] == pytest.approx((residual**2).mean(axis=0), abs=0.05, rel=0.05)
+        assert (basis @ variance)[0] == pytest.approx(
+            (residual**2).mean(axis=0), abs=0.05, rel=0.05
+        )
 
 
 # Workers ----------------------------------------------------------------------------------------------------------------------
@@ -219,8 +237,14 @@ def test_memory_is_estimated_from_above(model: str) -> None:
         f"firststep.simulate(problem, {d}, 1, model={model!r}, workers=1)\n"
         "print(peak() - before)\n"
     )
-    used = int(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
+    used = int(
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+    )
     problem = Problem(**fields)
     sizes = problem.sizes(d)
-    design = make_design(problem, model, Training(), sizes, 4 * d, block_rows(sizes.width, d, make_backend()), None)
+    design = make_design(
+        problem, model, Training(), sizes, 4 * d, block_rows(sizes.width, d, make_backend()), None
+    )
     assert 0.9 * used < design.memory(8) < 3 * used

@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from firststep import NotConverged
-from firststep.simulation import ridge as module
 from firststep.simulation.backends import make_backend
-from firststep.simulation.ridge import solve_gram, solve_path
+from firststep.simulation.fit import ridge as module
+from firststep.simulation.fit.ridge import solve_gram, solve_path
 
 SHAPES = {
     "tall": (300, 60),
@@ -40,7 +40,9 @@ def test_agrees_with_scikit_learn(shape: str, ridges: tuple[float, ...], backend
         else:
             solutions = np.asarray(f.T @ solve_gram(backend, backend.outer_gram(f), y, scaled))
     for column, ridge in enumerate(ridges):
-        expected = Ridge(alpha=n * ridge, fit_intercept=False, solver="svd").fit(features, targets).coef_
+        expected = (
+            Ridge(alpha=n * ridge, fit_intercept=False, solver="svd").fit(features, targets).coef_
+        )
         assert np.abs(solutions[:, column] - expected).max() <= 1e-8 * np.abs(expected).max()
 
 
@@ -54,12 +56,17 @@ def test_ridgeless_is_minimum_norm_least_squares(shape: str, backend_name: str) 
     with backend.scope():
         f, y = backend.to_device(features), backend.to_device(targets)
         if n >= width:
-            solution = solve_gram(backend, backend.add_gram(backend.zeros((width, width)), f), f.T @ y, (0.0,))
+            solution = solve_gram(
+                backend, backend.add_gram(backend.zeros((width, width)), f), f.T @ y, (0.0,)
+            )
         else:
             solution = f.T @ solve_gram(backend, backend.outer_gram(f), y, (0.0,))
     expected = np.linalg.lstsq(features, targets, rcond=None)[0]
     condition = np.linalg.cond(features) ** 2
-    assert np.abs(np.asarray(solution)[:, 0] - expected).max() <= 1e-14 * condition * np.abs(expected).max() + 1e-12
+    assert (
+        np.abs(np.asarray(solution)[:, 0] - expected).max()
+        <= 1e-14 * condition * np.abs(expected).max() + 1e-12
+    )
 
 
 def test_ridgeless_with_repeated_features() -> None:
@@ -67,7 +74,9 @@ def test_ridgeless_with_repeated_features() -> None:
     rng = np.random.default_rng(2)
     base = rng.standard_normal((40, 5))
     features, targets = np.hstack([base, base]), rng.standard_normal(40)
-    solution = solve_path(np.asfortranarray(features.T @ features), features.T @ targets, (0.0, 1e-14))
+    solution = solve_path(
+        np.asfortranarray(features.T @ features), features.T @ targets, (0.0, 1e-14)
+    )
     expected = np.linalg.lstsq(base, targets, rcond=None)[0] / 2
     assert solution == pytest.approx(np.tile(expected, (2, 2)).T, rel=1e-9)
 
@@ -79,7 +88,10 @@ def test_the_tridiagonal_route_agrees_with_the_others(size: int) -> None:
     matrix, right = factor.T @ factor, rng.standard_normal(size)
     ridges = np.geomspace(1e-6, 10, 11)
     exact = np.stack([np.linalg.solve(matrix + r * np.eye(size), right) for r in ridges], axis=1)
-    for route in (module._by_tridiagonal(matrix, right, ridges), module._by_eigenvectors(matrix, right, ridges, 2.0**-52)):
+    for route in (
+        module._by_tridiagonal(matrix, right, ridges),
+        module._by_eigenvectors(matrix, right, ridges, 2.0**-52),
+    ):
         assert np.abs(route - exact).max() <= 1e-8 * np.abs(exact).max()
 
 
@@ -90,7 +102,9 @@ def test_only_the_lower_triangle_is_read() -> None:
     spoiled = np.tril(matrix) + np.triu(np.full((20, 20), 99.0), 1)
     for ridges in (FEW, MANY, (0.0,)):
         clean = solve_path(np.asfortranarray(matrix), right, ridges)
-        assert solve_path(np.asfortranarray(spoiled), right, ridges) == pytest.approx(clean, rel=1e-9)
+        assert solve_path(np.asfortranarray(spoiled), right, ridges) == pytest.approx(
+            clean, rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("ridges", [FEW, MANY])

@@ -25,10 +25,16 @@ D, TESTS = 30, 400
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 @pytest.mark.parametrize(
-    "options", [dict(), dict(steps=4), dict(steps=3, batches="same"), dict(steps=2, parameterization="ntk")], ids=str
+    "options",
+    [dict(), dict(steps=4), dict(steps=3, batches="same"), dict(steps=2, parameterization="ntk")],
+    ids=str,
 )
-def test_optimizers_agree_with_the_plain_version(optimizer: str, options: dict[str, object], generic: Problem) -> None:
-    problem = generic.replace(step_exponent=0.0) if options.get("parameterization") == "ntk" else generic
+def test_optimizers_agree_with_the_plain_version(
+    optimizer: str, options: dict[str, object], generic: Problem
+) -> None:
+    problem = (
+        generic.replace(step_exponent=0.0) if options.get("parameterization") == "ntk" else generic
+    )
     found = simulate(problem, D, 1, seed=3, test_samples=TESTS, optimizer=optimizer, **options)
     plain = naive.network(problem, D, 3, 0, TESTS, optimizer=optimizer, **options)
     assert found.risk.values[0] == pytest.approx(plain["risk"][0], rel=1e-8)
@@ -57,10 +63,15 @@ def test_the_first_step_of_adam_is_a_sign(generic: Problem) -> None:
 
 
 def test_the_first_step_with_momentum_is_that_of_the_gradient(generic: Problem) -> None:
-    left, right = (simulate(generic, D, 2, optimizer=name, test_samples=100) for name in ("gradient", "momentum"))
+    left, right = (
+        simulate(generic, D, 2, optimizer=name, test_samples=100)
+        for name in ("gradient", "momentum")
+    )
     for name in left.measurements:
         if name != "replicate_seconds":
-            assert np.array_equal(left.measurements[name], right.measurements[name], equal_nan=True), name
+            assert np.array_equal(
+                left.measurements[name], right.measurements[name], equal_nan=True
+            ), name
 
 
 def test_momentum_on_a_quadratic_loss(generic: Problem) -> None:
@@ -68,7 +79,9 @@ def test_momentum_on_a_quadratic_loss(generic: Problem) -> None:
     0.9 (W_t - W_{t-1}); G is taken from steps of the gradient alone."""
     problem = generic.replace(student="identity")
     options = dict(batches="same", dimension=D, seed=2)
-    ball = [layer.after for layer in training_path(problem, steps=4, optimizer="momentum", **options)]
+    ball = [
+        layer.after for layer in training_path(problem, steps=4, optimizer="momentum", **options)
+    ]
     plain = [layer.after for layer in training_path(problem, steps=2, **options)]
     x, y, at = _step_data(problem, 2)
     a = at / math.sqrt(problem.sizes(D).width)
@@ -79,12 +92,16 @@ def test_momentum_on_a_quadratic_loss(generic: Problem) -> None:
 
     assert plain[1] == pytest.approx(plain[0] + eta * gradient(plain[0]), rel=1e-10)
     for t in range(1, 4):
-        assert ball[t + 1] == pytest.approx(ball[t] + eta * gradient(ball[t]) + 0.9 * (ball[t] - ball[t - 1]), rel=1e-9)
+        assert ball[t + 1] == pytest.approx(
+            ball[t] + eta * gradient(ball[t]) + 0.9 * (ball[t] - ball[t - 1]), rel=1e-9
+        )
 
 
 def _step_data(problem: Problem, seed: int):  # type: ignore[no-untyped-def]
     draws = HostDraws(seed, 0)
-    x, y = naive.data(problem, draws, D, problem.sizes(D).step_samples, "step", naive.directions(draws, D, 0))
+    x, y = naive.data(
+        problem, draws, D, problem.sizes(D).step_samples, "step", naive.directions(draws, D, 0)
+    )
     return x, y, naive.network(problem, D, seed, 0, 10)["at"]
 
 
@@ -92,16 +109,28 @@ def _step_data(problem: Problem, seed: int):  # type: ignore[no-untyped-def]
 def test_single_precision_and_jax(optimizer: str, generic: Problem) -> None:
     options = dict(steps=3, optimizer=optimizer, test_samples=TESTS)
     problem = generic.replace(student="tanh", ridge=1.0)
-    double, single = (simulate(problem, D, 1, dtype=name, **options) for name in ("float64", "float32"))
+    double, single = (
+        simulate(problem, D, 1, dtype=name, **options) for name in ("float64", "float32")
+    )
     assert single.risk.values == pytest.approx(double.risk.values, rel=2e-2)
     if optimizer != "gradient":
-        left, right = (simulate(problem, D, 12, backend=name, **options).risk for name in ("numpy", "jax"))
-        assert abs(left.mean - right.mean) < 4 * math.hypot(left.standard_error, right.standard_error)
+        left, right = (
+            simulate(problem, D, 12, backend=name, **options).risk for name in ("numpy", "jax")
+        )
+        assert abs(left.mean - right.mean) < 4 * math.hypot(
+            left.standard_error, right.standard_error
+        )
 
 
 # Layers and paths ---------------------------------------------------------------------------------------------------------------
 
-OPTIONS = dict(batches="same", optimizer="adam", inputs="student-t:6", teacher_terms="relu", parameterization="mean-field")
+OPTIONS = dict(
+    batches="same",
+    optimizer="adam",
+    inputs="student-t:6",
+    teacher_terms="relu",
+    parameterization="mean-field",
+)
 
 
 def test_a_path_ends_where_the_layers_are(generic: Problem) -> None:
@@ -117,7 +146,9 @@ def test_a_path_ends_where_the_layers_are(generic: Problem) -> None:
 
 
 def test_layers_are_those_of_the_simulation(generic: Problem) -> None:
-    plain = naive.network(generic, D, 4, 1, TESTS, steps=2, inputs="uniform", teacher_terms=("relu", "tanh"))
+    plain = naive.network(
+        generic, D, 4, 1, TESTS, steps=2, inputs="uniform", teacher_terms=("relu", "tanh")
+    )
     layer = first_layer(generic, D, 4, 1, steps=2, inputs="uniform", teacher_terms="relu,tanh")
     assert layer.after == pytest.approx(plain["w"], rel=1e-10, abs=1e-12)
     assert layer.directions == pytest.approx(plain["theta"], abs=1e-12)
@@ -174,7 +205,10 @@ def test_optimizers_are_for_models_that_are_trained(generic: Problem) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the peak is read from /proc")
-@pytest.mark.parametrize(("optimizer", "inputs"), [("momentum", "gaussian"), ("adam", "gaussian"), ("gradient", "student-t:5")])
+@pytest.mark.parametrize(
+    ("optimizer", "inputs"),
+    [("momentum", "gaussian"), ("adam", "gaussian"), ("gradient", "student-t:5")],
+)
 def test_memory_is_estimated_from_above(optimizer: str, inputs: str) -> None:
     from firststep import input_law
 
@@ -188,7 +222,11 @@ def test_memory_is_estimated_from_above(optimizer: str, inputs: str) -> None:
         f"firststep.simulate(problem, {d}, 1, steps=2, optimizer={optimizer!r}, inputs={inputs!r}, workers=1)\n"
         "print(peak() - before)\n"
     )
-    used = int(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
+    used = int(
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+    )
     problem = Problem(**fields)
     sizes = problem.sizes(d)
     block = block_rows(sizes.width, d, make_backend())

@@ -18,10 +18,12 @@ PROBLEM = dict(student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, reado
 def table(**changes: Any) -> dict[str, Any]:
     """Six points, theory and two models."""
     base: dict[str, Any] = dict(
-        name="small", problem=dict(PROBLEM), axes=dict(alpha=[1, 2, 4], ridge=[0.01, 0.1]),
+        name="small",
+        problem=dict(PROBLEM),
+        axes=dict(alpha=[1, 2, 4], ridge=[0.01, 0.1]),
         predict=dict(dimension=["inf", "simulated"]),
         simulate=dict(models=["network", "linear"], dimension=30, replicates=3),
-    )  # fmt: skip
+    )
     return {**base, **changes}
 
 
@@ -42,9 +44,8 @@ def start(*arguments: object, largest_file: int | None = None) -> subprocess.Pop
     if largest_file is not None:
         command = ["bash", "-c", f"ulimit -f {largest_file}; exec {shlex.join(command)}"]
     return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def finish(process: subprocess.Popen[str], timeout: float = 120) -> tuple[int, str, str]:
@@ -60,6 +61,10 @@ def contents(path: Path) -> dict[str, Any]:
     """Everything a store holds that must not depend on how it was computed: key, status, numbers but the times, arrays."""
     with Store(path, create=False) as store:
         return {
-            record.key: (record.status, {k: v for k, v in record.numbers.items() if k != "replicate_seconds"}, record.arrays)
+            record.key: (
+                record.status,
+                {k: v for k, v in record.numbers.items() if k != "replicate_seconds"},
+                record.arrays,
+            )
             for record in store.records()
-        }  # fmt: skip
+        }

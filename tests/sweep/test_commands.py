@@ -37,18 +37,34 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("small.toml")
 
 
-def test_from_the_example_to_a_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_the_example_to_a_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["sweep", "init"]) == 0
     text = Path("experiment.toml").read_text()
     assert "firststep sweep run experiment.toml" in text
-    Path("experiment.toml").write_text(text.replace("[200]", "[40]").replace("replicates = 6", "replicates = 2"))
+    Path("experiment.toml").write_text(
+        text.replace("[200]", "[40]").replace("replicates = 6", "replicates = 2")
+    )
     assert run(["sweep", "init"]) == 2
     assert "--force" in capsys.readouterr().err
-    for command in ("run", "status", "plot --where ridge=0.01", "export --csv a.csv --parquet a.parquet --netcdf a.nc"):
+    for command in (
+        "run",
+        "status",
+        "plot --where ridge=0.01",
+        "export --csv a.csv --parquet a.parquet --netcdf a.nc",
+    ):
         words = shlex.split(command)
         assert run(["sweep", words[0], "experiment.toml", *words[1:]]) == 0, capsys.readouterr().err
-    assert {path.suffix for path in tmp_path.iterdir()} == {".toml", ".db", ".png", ".csv", ".parquet", ".nc"}
+    assert {path.suffix for path in tmp_path.iterdir()} == {
+        ".toml",
+        ".db",
+        ".png",
+        ".csv",
+        ".parquet",
+        ".nc",
+    }
 
 
 def test_status_before_and_after(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +74,9 @@ def test_status_before_and_after(file: Path, capsys: pytest.CaptureFixture[str])
     capsys.readouterr()
     assert run(["sweep", "status", str(file), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["wanted"] == told["finished"] == 8 + 16 + 8  # the random features are shared by both steps
+    assert (
+        told["wanted"] == told["finished"] == 8 + 16 + 8
+    )  # the random features are shared by both steps
     assert told["failures"] == []
 
 
@@ -87,7 +105,9 @@ def test_plots_and_their_refusals(file: Path, capsys: pytest.CaptureFixture[str]
 def test_too_many_lines_say_what_to_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "many.toml"
     path.write_text(
-        SMALL.replace("step = [0.5, 1]", "step = [0.5, 1, 2, 3, 4]").split("[simulate]")[0].replace('"simulated"', '"inf"')
+        SMALL.replace("step = [0.5, 1]", "step = [0.5, 1, 2, 3, 4]")
+        .split("[simulate]")[0]
+        .replace('"simulated"', '"inf"')
     )
     assert run(["sweep", "run", str(path), "--workers", "1"]) == 0
     capsys.readouterr()
@@ -117,7 +137,22 @@ def test_wrong_input_is_one_line_each(file: Path, capsys: pytest.CaptureFixture[
 
 def test_shards_and_merge(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for part in (1, 2):
-        assert run(["sweep", "run", str(file), "--shard", f"{part}/2", "--store", f"{part}.db", "--workers", "1"]) == 0
+        assert (
+            run(
+                [
+                    "sweep",
+                    "run",
+                    str(file),
+                    "--shard",
+                    f"{part}/2",
+                    "--store",
+                    f"{part}.db",
+                    "--workers",
+                    "1",
+                ]
+            )
+            == 0
+        )
     assert run(["sweep", "merge", "small.db", "1.db", "2.db"]) == 0
     assert run(["sweep", "status", str(file)]) == 0
     assert "32 of 32 results" in capsys.readouterr().out

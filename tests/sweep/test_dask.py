@@ -25,19 +25,40 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
 
     def launch(*words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "dask", *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [sys.executable, "-m", "dask", *words],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             cwd=tmp_path,
-        )  # fmt: skip
+        )
 
-    scheduler = launch("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
+    scheduler = launch(
+        "scheduler",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--scheduler-file",
+        str(file),
+    )
     started = [scheduler]
     try:
         give_up = time.monotonic() + 60
         while not file.exists() and time.monotonic() < give_up:
             time.sleep(0.05)
         workers = [
-            launch("worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--no-nanny") for _ in range(2)
-        ]  # fmt: skip
+            launch(
+                "worker",
+                "--scheduler-file",
+                str(file),
+                "--nthreads",
+                "1",
+                "--no-dashboard",
+                "--no-nanny",
+            )
+            for _ in range(2)
+        ]
         started += workers
         import json
 
@@ -56,7 +77,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
 
 def test_a_cluster_that_loses_a_worker_gives_the_same_results(
     tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]
-) -> None:  # fmt: skip
+) -> None:
     address, workers = cluster
     path = long_file(tmp_path, replicates=60)
     process = start("sweep", "run", path, "--dask", address)
@@ -76,7 +97,9 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_results(
     assert contents(store) == contents(tmp_path / "local.db")
 
 
-def test_a_client_of_the_user(tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]) -> None:
+def test_a_client_of_the_user(
+    tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]
+) -> None:
     from distributed import Client
 
     with Client(cluster[0], set_as_default=False) as client:
@@ -90,7 +113,18 @@ def test_a_client_of_the_user(tmp_path: Path, cluster: tuple[str, list[subproces
 def test_no_scheduler() -> None:
     with pytest.raises(InvalidParameter, match="dask must be the address of a running scheduler"):
         run_sweep(
-            {"problem": {"student": "tanh", "teacher": "sin", "alpha": 1, "beta": 1}, "predict": {}}, dask="tcp://127.0.0.1:1"
+            {
+                "problem": {"student": "tanh", "teacher": "sin", "alpha": 1, "beta": 1},
+                "predict": {},
+            },
+            dask="tcp://127.0.0.1:1",
         )
     with pytest.raises(InvalidParameter, match="workers must be left out with dask"):
-        run_sweep({"problem": {"student": "tanh", "teacher": "sin", "alpha": 1, "beta": 1}, "predict": {}}, dask="x", workers=2)
+        run_sweep(
+            {
+                "problem": {"student": "tanh", "teacher": "sin", "alpha": 1, "beta": 1},
+                "predict": {},
+            },
+            dask="x",
+            workers=2,
+        )

@@ -17,7 +17,12 @@ def test_grid_of_crossed_and_zipped_axes() -> None:
     made = Experiment.from_dict(
         dict(
             problem=dict(student="tanh", teacher="sin", beta=1),
-            axes={"alpha": [1, 2, 3], "step": {"linspace": [0, 2, 5]}, "alpha0": [2, 4, 6], "ridge": {"logspace": [1e-2, 1, 3]}},
+            axes={
+                "alpha": [1, 2, 3],
+                "step": {"linspace": [0, 2, 5]},
+                "alpha0": [2, 4, 6],
+                "ridge": {"logspace": [1e-2, 1, 3]},
+            },
             zip=[["alpha", "alpha0"]],
             predict={},
         )
@@ -91,10 +96,28 @@ backend = "cuda"
         Experiment.from_toml(path)
     told = {fault.parameter: str(fault) for fault in caught.value.faults}
     assert set(told) >= {
-        "sede", "zip[0]", "zip[1]", "problem.student", "problem.teacher", "problem.beta", "problem.alhpa", "problem.dimension",
-        "axes.alpha[1]", "axes.alpha[2]", "axes.step", "axes.ridge", "axes.noise.logspace", "axes.readout", "predict.bulk",
-        "predict.dimension", "simulate.model", "simulate.dimension", "simulate.replicates", "simulate", "simulate.backend",
-    }  # fmt: skip
+        "sede",
+        "zip[0]",
+        "zip[1]",
+        "problem.student",
+        "problem.teacher",
+        "problem.beta",
+        "problem.alhpa",
+        "problem.dimension",
+        "axes.alpha[1]",
+        "axes.alpha[2]",
+        "axes.step",
+        "axes.ridge",
+        "axes.noise.logspace",
+        "axes.readout",
+        "predict.bulk",
+        "predict.dimension",
+        "simulate.model",
+        "simulate.dimension",
+        "simulate.replicates",
+        "simulate",
+        "simulate.backend",
+    }
     assert "did you mean seed?" in told["sede"]
     assert "did you mean tanh?" in told["problem.student"]
     assert "did you mean alpha?" in told["problem.alhpa"]
@@ -136,9 +159,15 @@ def test_a_function_of_a_script_has_no_name_to_keep() -> None:
     import jax.numpy as jnp
 
     with pytest.raises(InvalidParameter, match="a name or an expression"):
-        Experiment.from_dict(table(problem={**PROBLEM, "student": lambda z: jnp.tanh(z) + 0.1 * jnp.sin(z) ** 3}))
+        Experiment.from_dict(
+            table(problem={**PROBLEM, "student": lambda z: jnp.tanh(z) + 0.1 * jnp.sin(z) ** 3})
+        )
 
 
 def test_values_of_arrays_are_taken() -> None:
-    made = Experiment.from_dict(dict(problem=PROBLEM, axes=dict(alpha=np.linspace(1, 2, 3)), predict={}))
-    assert [point.problem for point in made.points] == [Problem(**PROBLEM, alpha=a) for a in (1, 1.5, 2)]
+    made = Experiment.from_dict(
+        dict(problem=PROBLEM, axes=dict(alpha=np.linspace(1, 2, 3)), predict={})
+    )
+    assert [point.problem for point in made.points] == [
+        Problem(**PROBLEM, alpha=a) for a in (1, 1.5, 2)
+    ]

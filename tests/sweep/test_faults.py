@@ -50,7 +50,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[st
 
 def test_kill_nine_of_the_main_process_at_random_moments(
     tmp_path: Path, undisturbed: tuple[Path, dict[str, object]]
-) -> None:  # fmt: skip
+) -> None:
     path = long_file(tmp_path)
     store = path.with_suffix(".db")
     rng = random.Random(5)
@@ -91,14 +91,19 @@ def test_kill_nine_of_workers(tmp_path: Path, undisturbed: tuple[Path, dict[str,
 
 def test_a_unit_that_kills_its_workers_is_given_up_and_the_rest_goes_on(tmp_path: Path) -> None:
     """Three deaths on one unit: it is lost, with its reason; the others are done."""
-    import firststep.simulation.workers as module
+    import firststep.simulation.running.workers as module
     from firststep.errors import WorkerFailed
 
     with module.Workers(2) as workers:
         answers = dict(workers.survive(_deadly, [1, 2, 3, 4, 5]))
     assert isinstance(answers[2], WorkerFailed)
     assert "SIGKILL" in str(answers[2])
-    assert {place: answer for place, answer in answers.items() if place != 2} == {0: 1, 1: 4, 3: 16, 4: 25}
+    assert {place: answer for place, answer in answers.items() if place != 2} == {
+        0: 1,
+        1: 4,
+        3: 16,
+        4: 25,
+    }
 
 
 def _deadly(number: int) -> int:
@@ -121,7 +126,9 @@ def test_no_worker_outlives_its_sweep(tmp_path: Path) -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
 
 
-def test_control_c_says_how_to_go_on(tmp_path: Path, undisturbed: tuple[Path, dict[str, object]]) -> None:
+def test_control_c_says_how_to_go_on(
+    tmp_path: Path, undisturbed: tuple[Path, dict[str, object]]
+) -> None:
     path = long_file(tmp_path)
     for workers in (2, 1):
         process = start("sweep", "run", path, "--workers", workers)
@@ -136,7 +143,9 @@ def test_control_c_says_how_to_go_on(tmp_path: Path, undisturbed: tuple[Path, di
     assert contents(path.with_suffix(".db")) == undisturbed[1]
 
 
-def test_two_sweeps_in_one_store(tmp_path: Path, undisturbed: tuple[Path, dict[str, object]]) -> None:
+def test_two_sweeps_in_one_store(
+    tmp_path: Path, undisturbed: tuple[Path, dict[str, object]]
+) -> None:
     path = long_file(tmp_path)
     processes = [start("sweep", "run", path, "--workers", 1) for _ in range(2)]
     results = [finish(process) for process in processes]
@@ -159,7 +168,9 @@ def test_a_disk_that_is_full(tmp_path: Path, undisturbed: tuple[Path, dict[str, 
     assert contents(path.with_suffix(".db")) == undisturbed[1]
 
 
-def test_a_truncated_store_is_repaired_and_finished(tmp_path: Path, undisturbed: tuple[Path, dict[str, object]]) -> None:
+def test_a_truncated_store_is_repaired_and_finished(
+    tmp_path: Path, undisturbed: tuple[Path, dict[str, object]]
+) -> None:
     path = long_file(tmp_path)
     store = path.with_suffix(".db")
     with Store(undisturbed[0].with_suffix(".db")) as source:
@@ -180,7 +191,9 @@ def test_a_truncated_store_is_repaired_and_finished(tmp_path: Path, undisturbed:
 
 def test_failures_are_listed_and_the_exit_code_tells(tmp_path: Path) -> None:
     path = tmp_path / "fails.toml"
-    path.write_text('[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n[axes]\nridge=[0.0, 0.1]\n[predict]\n')
+    path.write_text(
+        '[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n[axes]\nridge=[0.0, 0.1]\n[predict]\n'
+    )
     code, out, err = finish(start("sweep", "run", path))
     assert code == 1
     assert "2 of 2 results, 1 failed" in out

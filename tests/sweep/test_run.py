@@ -25,21 +25,27 @@ def test_numbers_are_those_of_predict_and_simulate(tmp_path: Path) -> None:
         problem = Problem(**PROBLEM, alpha=row["alpha"], ridge=row["ridge"])
         if row["verb"] == "predict" and row["dimension"] == "inf":
             assert row["risk"] == pytest.approx(predict(problem).risk, rel=1e-10)
-            assert row["random_features_risk"] == pytest.approx(predict(problem).random_features_risk, rel=1e-10)
+            assert row["random_features_risk"] == pytest.approx(
+                predict(problem).random_features_risk, rel=1e-10
+            )
         elif row["verb"] == "simulate":
             found = simulate(problem, 30, 3, model=row["model"])
             assert row["risk"] == pytest.approx(found.risk.values[row["replicate"]], rel=1e-9)
-    count = {verb: sum(row["verb"] == verb for row in done.rows) for verb in ("predict", "simulate")}
+    count = {
+        verb: sum(row["verb"] == verb for row in done.rows) for verb in ("predict", "simulate")
+    }
     assert count == {"predict": 12, "simulate": 36}
 
 
 def test_a_second_run_computes_nothing_and_a_changed_axis_only_what_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     path = tmp_path / "a.db"
     run_sweep(table(), path, workers=1)
     calls: list[object] = []
-    monkeypatch.setattr("firststep.sweep.executors.compute", lambda unit: calls.append(unit) or compute(unit))
+    monkeypatch.setattr(
+        "firststep.sweep.executors.compute", lambda unit: calls.append(unit) or compute(unit)
+    )
     again = run_sweep(table(), path, workers=1)
     assert not calls
     assert again.tally.found == again.tally.wanted
@@ -54,7 +60,8 @@ def test_a_second_run_computes_nothing_and_a_changed_axis_only_what_is_new(
 
 def test_models_without_a_step_are_computed_once_for_all_steps(tmp_path: Path) -> None:
     grid = table(
-        axes=dict(alpha=[2], step=[0.5, 1, 2]), simulate=dict(models=["random-features", "linear"], dimension=30, replicates=2)
+        axes=dict(alpha=[2], step=[0.5, 1, 2]),
+        simulate=dict(models=["random-features", "linear"], dimension=30, replicates=2),
     )
     del grid["predict"]
     done = run_sweep(grid, tmp_path / "a.db", workers=1)
@@ -92,7 +99,9 @@ def test_what_cannot_be_computed_is_recorded_and_does_not_stop_the_rest(tmp_path
     assert len(done.failures) == 4  # theory has no ridge 0; the simulation has
     assert all("ridge must be" in line and "theory" in line for line in done.failures)
     assert all(math.isfinite(row["risk"]) for row in done.rows if row["status"] == DONE)
-    assert run_sweep(grid, path, workers=1).tally.finished == done.tally.wanted  # refused for good: not tried again
+    assert (
+        run_sweep(grid, path, workers=1).tally.finished == done.tally.wanted
+    )  # refused for good: not tried again
     retried = run_sweep(grid, path, workers=1, retry=True)
     assert retried.tally.refused == 4
 
@@ -136,11 +145,19 @@ def test_tables(tmp_path: Path) -> None:
     mean = frame[(frame.model == "network") & (frame.alpha == 2) & (frame.ridge == 0.1)].risk.mean()
     data = done.dataset()
     assert dict(data.sizes) == {
-        "bulk": 1, "theory_dimension": 2, "alpha": 3, "ridge": 2, "model": 2, "dimension": 1, "replicate": 3,
-    }  # fmt: skip
+        "bulk": 1,
+        "theory_dimension": 2,
+        "alpha": 3,
+        "ridge": 2,
+        "model": 2,
+        "dimension": 1,
+        "replicate": 3,
+    }
     assert float(data.risk.sel(model="network", alpha=2, ridge=0.1).mean()) == pytest.approx(mean)
     assert not np.isnan(data.theory_risk.values).any()
-    entry = next(e for e in done.summary() if (e["model"], e["alpha"], e["ridge"]) == ("network", 2, 0.1))
+    entry = next(
+        e for e in done.summary() if (e["model"], e["alpha"], e["ridge"]) == ("network", 2, 0.1)
+    )
     assert (entry["count"], entry["mean"]["risk"]) == (3, pytest.approx(mean))
     done.to_csv(tmp_path / "a.csv")
     with (tmp_path / "a.csv").open() as file:
@@ -174,7 +191,9 @@ def test_zipped_axes_are_coordinates_of_the_first() -> None:
 
 def test_axes_of_words() -> None:
     grid = dict(
-        problem=dict(teacher="sin", beta=1), axes=dict(student=["tanh", "erf"], readout=["ones", "signs"], alpha=[2]), predict={}
+        problem=dict(teacher="sin", beta=1),
+        axes=dict(student=["tanh", "erf"], readout=["ones", "signs"], alpha=[2]),
+        predict={},
     )
     data = run_sweep(grid).dataset()
     assert float(data.theory_risk.sel(student="erf", readout="ones").squeeze()) == pytest.approx(
@@ -183,14 +202,19 @@ def test_axes_of_words() -> None:
 
 
 def test_one_device_takes_one_process() -> None:
-    units = Experiment.from_dict(table(simulate=dict(dimension=30, replicates=2, backend="jax"))).units()
+    units = Experiment.from_dict(
+        table(simulate=dict(dimension=30, replicates=2, backend="jax"))
+    ).units()
     assert ThisMachine().count(units) == 1
     with pytest.raises(InvalidParameter, match="workers must be 1 with the jax backend"):
         ThisMachine(4).count(units)
 
 
 def test_jax_backend_in_a_sweep(tmp_path: Path) -> None:
-    grid = table(axes=dict(alpha=[2], ridge=[0.01]), simulate=dict(dimension=30, replicates=2, backend="jax", device="cpu"))
+    grid = table(
+        axes=dict(alpha=[2], ridge=[0.01]),
+        simulate=dict(dimension=30, replicates=2, backend="jax", device="cpu"),
+    )
     done = run_sweep(grid, tmp_path / "a.db")
     assert done.complete
     ours = [row["risk"] for row in done.rows if row["model"] == "network" and row["ridge"] == 0.01]
@@ -203,7 +227,12 @@ def test_jax_backend_in_a_sweep(tmp_path: Path) -> None:
 def test_the_watcher_sees_every_unit(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     with Store(tmp_path / "a.db") as store:
-        execute(Experiment.from_dict(table()).units(), store, ThisMachine(1), watch=lambda t: seen.append((t.finished, t.wanted)))
+        execute(
+            Experiment.from_dict(table()).units(),
+            store,
+            ThisMachine(1),
+            watch=lambda t: seen.append((t.finished, t.wanted)),
+        )
     assert seen[0] == (0, 48)
     assert seen[-1] == (48, 48)
     assert [number for number, _ in seen] == sorted(number for number, _ in seen)

@@ -14,7 +14,15 @@ from firststep.store import APPLICATION, DONE, LOST, REFUSED, Record, Store, can
 
 def record(number: int, status: str = DONE, risk: float = 0.5) -> Record:
     numbers = {"risk": risk} if status == DONE else {}
-    return Record(canonical({"alpha": float(number)}), canonical({"verb": "test"}), 0, status, numbers, {"many": [0.1] * 50}, "why")
+    return Record(
+        canonical({"alpha": float(number)}),
+        canonical({"verb": "test"}),
+        0,
+        status,
+        numbers,
+        {"many": [0.1] * 50},
+        "why",
+    )
 
 
 def filled(path: Path, count: int = 400) -> None:
@@ -163,7 +171,9 @@ def test_a_full_disk_keeps_what_is_written(tmp_path: Path) -> None:
 def test_merging(tmp_path: Path) -> None:
     filled(tmp_path / "a.db", 10)
     with Store(tmp_path / "b.db") as other:
-        other.add([record(number) for number in range(5, 15)], other.begin_run({"numpy": "3"}, "second"))
+        other.add(
+            [record(number) for number in range(5, 15)], other.begin_run({"numpy": "3"}, "second")
+        )
     with Store(tmp_path / "a.db") as store:
         assert store.merge(tmp_path / "b.db") == 5
         assert len(store.statuses()) == 15

@@ -43,15 +43,28 @@ def expectation(function: Callable[[np.ndarray], np.ndarray], kinks: Any = ()) -
     return gaussian_expectation(function, kinks).value
 
 
-def panels(shift: np.ndarray, scale: np.ndarray, kinks: Any, width: float = 0.25, count: int = 24, reach: float = 9.5):
+def panels(
+    shift: np.ndarray,
+    scale: np.ndarray,
+    kinks: Any,
+    width: float = 0.25,
+    count: int = 24,
+    reach: float = 9.5,
+):
     """z and weights (..., nodes) for E f(shift + scale z), Gauss-Legendre panels split at every kink; f may be steep."""
     unit, unit_weights = np.polynomial.legendre.leggauss(count)
-    regular = np.broadcast_to(np.arange(-reach, reach + width / 2, width), (*shift.shape, round(2 * reach / width) + 1))
+    regular = np.broadcast_to(
+        np.arange(-reach, reach + width / 2, width), (*shift.shape, round(2 * reach / width) + 1)
+    )
     cuts = [np.clip((kink - shift) / scale, -reach, reach)[..., None] for kink in kinks]
     edges = np.sort(np.concatenate([regular, *cuts], axis=-1), axis=-1)
     half = np.diff(edges, axis=-1)[..., None] / 2
     z = ((edges[..., 1:] + edges[..., :-1])[..., None] / 2 + half * unit).reshape(*shift.shape, -1)
-    weights = (half * unit_weights).reshape(*shift.shape, -1) * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    weights = (
+        (half * unit_weights).reshape(*shift.shape, -1)
+        * np.exp(-z * z / 2)
+        / math.sqrt(2 * math.pi)
+    )
     return z, weights
 
 
@@ -68,7 +81,9 @@ def shifted(activation: Activation, shift: np.ndarray, scale: np.ndarray) -> tup
         zero, one = (w * s).sum(-1), (w * z * s).sum(-1)
         rest = s - zero[..., None] - one[..., None] * z
         for store, value in zip(
-            out, (zero, one, (w * rest**2).sum(-1), (w * (z * z - 1) * s).sum(-1), (w * s * s).sum(-1)), strict=True
+            out,
+            (zero, one, (w * rest**2).sum(-1), (w * (z * z - 1) * s).sum(-1), (w * s * s).sum(-1)),
+            strict=True,
         ):
             store[index] = value
     return tuple(out)
@@ -181,7 +196,9 @@ def gaussian_readout(count: int, sinh_scale: float | None) -> tuple[np.ndarray, 
     return at, pi / pi.sum()
 
 
-def setup(problem: Problem, kappa_nodes: int, readout_nodes: int, sinh_scale: float | None = None) -> Setup:
+def setup(
+    problem: Problem, kappa_nodes: int, readout_nodes: int, sinh_scale: float | None = None
+) -> Setup:
     student = problem.student
     d = problem.dimension
     N, n = problem.beta * d, problem.alpha * d
@@ -222,7 +239,9 @@ def setup(problem: Problem, kappa_nodes: int, readout_nodes: int, sinh_scale: fl
     values = expectation(rest, student.kinks)
     taup, b2, r2, r1, s3 = values[0], values[1] / 2, values[2] / 2, values[3], values[4]
     low = values[5:11].reshape(2, 3) / np.array([1, 1, math.sqrt(2)])
-    gram = np.array([[values[11], values[12]], [values[12], values[13]]]) - low @ low.T  # (z q, q^2) beyond He2
+    gram = (
+        np.array([[values[11], values[12]], [values[12], values[13]]]) - low @ low.T
+    )  # (z q, q^2) beyond He2
 
     # 2
     labels = label_grid(problem, c0 * float(pi @ at))
@@ -241,11 +260,18 @@ def setup(problem: Problem, kappa_nodes: int, readout_nodes: int, sinh_scale: fl
     root_c = np.sqrt(c)[:, None] * np.ones_like(kappa)
     mu0, zs, mu2, he2s, _ = shifted(student, u[:, None] * kappa, root_c)
     mu1, mu0c = zs / root_c, he2s / (2 * c[:, None])
-    h0, h1, _, _, squared = shifted(problem.teacher, gamma * kappa[None], rho * np.ones((1, kappa.size)))
+    h0, h1, _, _, squared = shifted(
+        problem.teacher, gamma * kappa[None], rho * np.ones((1, kappa.size))
+    )
 
     # 7
-    dc1, dc2 = c3 / 2, c4 / 2  # d/dQ E f(sqrt(Q) z) = E f He2 / 2 at Q = 1; the -c2 of 1/sqrt(Q) cancels E[He3 + 2 z]/2
-    slope_square = expectation(lambda z: student.evaluate_derivative(z) ** 2 * (z * z - 1), student.kinks)[0]
+    dc1, dc2 = (
+        c3 / 2,
+        c4 / 2,
+    )  # d/dQ E f(sqrt(Q) z) = E f He2 / 2 at Q = 1; the -c2 of 1/sqrt(Q) cancels E[He3 + 2 z]/2
+    slope_square = expectation(
+        lambda z: student.evaluate_derivative(z) ** 2 * (z * z - 1), student.kinks
+    )[0]
     dtau = slope_square / 2 - 2 * c1 * dc1 - c2**2 - 2 * c2 * dc2
     slope_u = a * norm_v * dc1
     de, dchi = a * dc2, a**2 * dtau / alpha0
@@ -266,15 +292,25 @@ def setup(problem: Problem, kappa_nodes: int, readout_nodes: int, sinh_scale: fl
     p = 2 * e + be1
     trA = 1 + p * M1 + e**2 * M2 + be2 * SP
     trA2 = (
-        1 + 2 * p * M1 + 2 * e**2 * M2 + 2 * be2 * SP + p**2 * M2 + 2 * p * e**2 * M3 + 2 * p * be2 * SM
-        + e**4 * M4 + 2 * e**2 * be2 * SMM + be2**2 * SS
-    )  # fmt: skip
+        1
+        + 2 * p * M1
+        + 2 * e**2 * M2
+        + 2 * be2 * SP
+        + p**2 * M2
+        + 2 * p * e**2 * M3
+        + 2 * p * be2 * SM
+        + e**4 * M4
+        + 2 * e**2 * be2 * SMM
+        + be2**2 * SS
+    )
     y = labels.y
     varh = np.empty_like(a)
     for i in range(a.size):
         f1 = 2 * a[i] * y * (1 + e[i] * (y / alpha0 + m1))
         f2 = a[i] ** 2 * y**2 / alpha0
-        varh[i] = labels.mean(f1 * f1 * gram[0, 0] + 2 * f1 * f2 * gram[0, 1] + f2 * f2 * gram[1, 1])
+        varh[i] = labels.mean(
+            f1 * f1 * gram[0, 0] + 2 * f1 * f2 * gram[0, 1] + f2 * f2 * gram[1, 1]
+        )
     nu = 2 * (trA2 - trA**2) + varh / alpha0 + 4 * e**2 * chi * m2**2 / alpha0 + 2 * chi**2 * m2**2
     psi2 = np.sqrt(np.maximum(nu, 0))[:, None] * mu0c
 
@@ -288,12 +324,51 @@ def setup(problem: Problem, kappa_nodes: int, readout_nodes: int, sinh_scale: fl
         ]
     )
     moments = dict(
-        c0=c0, c1=c1, c2=c2, c3=c3, c4=c4, taup=taup, b2=b2, r1=r1, r2=r2, s3=s3, trA_gap=float(np.abs(trA - slope_c).max())
+        c0=c0,
+        c1=c1,
+        c2=c2,
+        c3=c3,
+        c4=c4,
+        taup=taup,
+        b2=b2,
+        r1=r1,
+        r2=r2,
+        s3=s3,
+        trA_gap=float(np.abs(trA - slope_c).max()),
     )
     return Setup(
-        problem, kappa, om, at, pi, N, n, alpha0, norm_v, gamma, rho, u, e, chi, c, mu0, mu1, mu2, mu0c,
-        h0[0], h1[0], squared[0] + problem.noise**2, psi1, psi2, nu, slope_u, slope_c, h, k, labels, moments,
-    )  # fmt: skip
+        problem,
+        kappa,
+        om,
+        at,
+        pi,
+        N,
+        n,
+        alpha0,
+        norm_v,
+        gamma,
+        rho,
+        u,
+        e,
+        chi,
+        c,
+        mu0,
+        mu1,
+        mu2,
+        mu0c,
+        h0[0],
+        h1[0],
+        squared[0] + problem.noise**2,
+        psi1,
+        psi2,
+        nu,
+        slope_u,
+        slope_c,
+        h,
+        k,
+        labels,
+        moments,
+    )
 
 
 # Linear algebra on batches, without conjugation -----------------------------------------------------------------------------------
@@ -319,7 +394,9 @@ def quad(left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> np.ndarray:
     return tr(left) @ middle @ right
 
 
-def directions(function: Callable[..., tuple[np.ndarray, ...]], point: tuple[np.ndarray, ...], chunk: int) -> np.ndarray:
+def directions(
+    function: Callable[..., tuple[np.ndarray, ...]], point: tuple[np.ndarray, ...], chunk: int
+) -> np.ndarray:
     """Jacobian of the flattened ``function`` in the flattened real ``point`` by complex steps, (outputs, inputs)."""
     sizes = [x.size for x in point]
     total = sum(sizes)
@@ -329,12 +406,16 @@ def directions(function: Callable[..., tuple[np.ndarray, ...]], point: tuple[np.
         flat = np.concatenate([x.ravel() for x in point])[None] + np.zeros((count, 1), complex)
         flat[np.arange(count), start + np.arange(count)] += 1j * H_STEP
         parts = np.split(flat, np.cumsum(sizes)[:-1], axis=1)
-        out = function(*(part.reshape(count, *x.shape) for part, x in zip(parts, point, strict=True)))
+        out = function(
+            *(part.reshape(count, *x.shape) for part, x in zip(parts, point, strict=True))
+        )
         columns.append(np.concatenate([o.reshape(count, -1) for o in out], axis=1).imag / H_STEP)
     return np.concatenate(columns).T
 
 
-def mean_part(s: Setup, S: np.ndarray, E: np.ndarray, K1: np.ndarray, X: np.ndarray, tolerance: float) -> tuple[np.ndarray, ...]:
+def mean_part(
+    s: Setup, S: np.ndarray, E: np.ndarray, K1: np.ndarray, X: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, ...]:
     """m, g = S (h0 - m) and H of 19, 20 with K = sum_p (N pi_p/E_p) mu0 mu0^T + K1 (real, no batch)."""
     if not s.infinite:
         K = (s.mu0.T * (s.N * s.pi / E)) @ s.mu0 + K1
@@ -344,7 +425,9 @@ def mean_part(s: Setup, S: np.ndarray, E: np.ndarray, K1: np.ndarray, X: np.ndar
         return m, S * (s.h0 - m), solved[:, :-1]
     root = np.sqrt(S)
     A = root[:, None] * (s.mu0 * np.sqrt(s.pi / E)[:, None]).T
-    size = math.sqrt(float(((s.mu0**2 + s.c[:, None] * s.mu1**2 + s.mu2) * (s.pi / E)[:, None] * S).sum()))
+    size = math.sqrt(
+        float(((s.mu0**2 + s.c[:, None] * s.mu1**2 + s.mu2) * (s.pi / E)[:, None] * S).sum())
+    )
     left, values, _ = np.linalg.svd(A, full_matrices=True)
     Z = left[:, int((values > tolerance * size).sum()) :]
     inner = np.eye(Z.shape[1]) + Z.T @ (root[:, None] * K1 * root) @ Z
@@ -352,7 +435,15 @@ def mean_part(s: Setup, S: np.ndarray, E: np.ndarray, K1: np.ndarray, X: np.ndar
     return s.h0 - g / S, g, np.zeros_like(K1)
 
 
-def errors(s: Setup, S: np.ndarray, m: np.ndarray, t: np.ndarray, dJ: np.ndarray, T: np.ndarray, H: np.ndarray) -> dict[str, Any]:
+def errors(
+    s: Setup,
+    S: np.ndarray,
+    m: np.ndarray,
+    t: np.ndarray,
+    dJ: np.ndarray,
+    T: np.ndarray,
+    H: np.ndarray,
+) -> dict[str, Any]:
     """22-24."""
     small = S / s.om
     edet = s.h2 - 2 * m * s.h0 + m**2 - 2 * t * s.h1 - dJ
@@ -362,9 +453,18 @@ def errors(s: Setup, S: np.ndarray, m: np.ndarray, t: np.ndarray, dJ: np.ndarray
     return dict(
         risk=float(s.om @ e - s.problem.noise**2),
         training_error=float((s.om * small**2) @ e),
-        e=e, edet=edet, m=m, t=t, kappa=s.kappa, om=s.om, S=S, T=T, H=H, setup=s,
+        e=e,
+        edet=edet,
+        m=m,
+        t=t,
+        kappa=s.kappa,
+        om=s.om,
+        S=S,
+        T=T,
+        H=H,
+        setup=s,
         asymmetry=float(np.abs((T - T.T) * np.sqrt(s.om * s.om[:, None])).max()),
-    )  # fmt: skip
+    )
 
 
 def iterate(
@@ -379,7 +479,10 @@ def iterate(
     best, best_state, since = math.inf, state, 0
     for count in range(limit):
         new = step(*state)
-        residual = max(float((np.abs(b - a) / size).max()) for a, b, size in zip(state, new, scale(*state), strict=True))
+        residual = max(
+            float((np.abs(b - a) / size).max())
+            for a, b, size in zip(state, new, scale(*state), strict=True)
+        )
         if not math.isfinite(residual):
             raise Failed(f"not finite after {count} iterations")
         if residual < best * 0.999:
@@ -398,12 +501,16 @@ def iterate(
 class Pencil:
     """Eqs. 10-21 as functions of (S, E, g), each with one batch axis in front."""
 
-    def __init__(self, s: Setup, bulk: str, label_nodes: int, rank_tolerance: float, linear_norm: bool) -> None:
+    def __init__(
+        self, s: Setup, bulk: str, label_nodes: int, rank_tolerance: float, linear_norm: bool
+    ) -> None:
         self.s, self.iso = s, bulk == "isotropic"
         self.y, self.w = block_lanczos(s.labels, label_nodes // 2)
         self.linear_norm = linear_norm and not self.iso  # 9a-9i
         root_om, quarter = np.sqrt(s.om), s.pi**0.25
-        left, values, right = np.linalg.svd(quarter[:, None] * s.mu1 * root_om, full_matrices=False)  # 10
+        left, values, right = np.linalg.svd(
+            quarter[:, None] * s.mu1 * root_om, full_matrices=False
+        )  # 10
         r = int((values > rank_tolerance * values[0]).sum())
         self.r, self.P = r, s.at.size
         self.U = left[:, :r] * values[:r] / quarter[:, None]
@@ -415,7 +522,9 @@ class Pencil:
         D = s.problem.ridges[0] + S @ s.mu2.T
         C = cholesky(np.einsum("ak,...k,bk->...ab", self.B, S, self.B))
         R = tr(C) @ self.U.T
-        ck = np.linalg.solve(C, np.broadcast_to(self.B, (*C.shape[:-2], *self.B.shape)).astype(C.dtype))
+        ck = np.linalg.solve(
+            C, np.broadcast_to(self.B, (*C.shape[:-2], *self.B.shape)).astype(C.dtype)
+        )
         Theta = s.problem.beta * s.pi / E
         strength, e, chi = (Theta * s.c, 0 * s.e, 0 * s.chi) if self.iso else (Theta, s.e, s.chi)
         Y0 = np.sqrt(strength)[..., None, :] * R
@@ -456,7 +565,9 @@ class Pencil:
         """15 without the 1/d term: [alpha V_k]_bulk."""
         s, r = self.s, self.r
         ck = self.parts(S, E)["ck"]
-        return (ck * ((np.eye(r) - g[..., :r, :r]) @ ck)).sum(-2) + s.problem.beta * ((s.pi / E) @ s.mu2)
+        return (ck * ((np.eye(r) - g[..., :r, :r]) @ ck)).sum(-2) + s.problem.beta * (
+            (s.pi / E) @ s.mu2
+        )
 
     def blocks(self, S: np.ndarray, E: np.ndarray, g: np.ndarray) -> dict[str, np.ndarray]:
         """16-18 and 9e-9g."""
@@ -464,7 +575,9 @@ class Pencil:
         p = self.parts(S, E)
         Delta = self.deltas(p, g)
         inverse = np.linalg.inv
-        tt = inverse(p["L0"] + self.moment(Delta, 2, 1) @ p["H1"] + self.moment(Delta, 2, 2) @ p["H2"])
+        tt = inverse(
+            p["L0"] + self.moment(Delta, 2, 1) @ p["H1"] + self.moment(Delta, 2, 2) @ p["H2"]
+        )
         N1 = [None, *(self.moment(Delta, 1, j) for j in (1, 2, 3))]
         gi = inverse(g)
 
@@ -486,7 +599,10 @@ class Pencil:
             return dict(**out, tau=tau, Kvc=zero, Xc=zero, Kcc=tr(zero) @ zero)
         rows = np.sqrt(p["Theta"])[..., None, :] * p["R"]
         kp = [None, *s.k]
-        diagonal = [None, *(np.broadcast_to(np.diag(v), (*S.shape[:-1], self.P, self.P)) for v in s.h)]
+        diagonal = [
+            None,
+            *(np.broadcast_to(np.diag(v), (*S.shape[:-1], self.P, self.P)) for v in s.h),
+        ]
         Rj = [None, *(np.concatenate([rows * kp[j], diagonal[j]], axis=-2) for j in (1, 2, 3))]
         Li = [None, *(np.concatenate([tr(rows * kp[i]), -diagonal[i]], axis=-1) for i in (1, 2, 3))]
         Av = sum(form(1, j) @ Rj[j] for j in (1, 2, 3))[..., :r, :] / s.norm_v
@@ -496,7 +612,9 @@ class Pencil:
         Kcc = -sum(Li[i] @ form(i, j) @ Rj[j] for i in (1, 2, 3) for j in (1, 2, 3)) + tr(Av) @ Kvc
         return dict(**out, tau=tau, Kvc=Kvc, Xc=Xc, Kcc=Kcc)
 
-    def mean(self, S: np.ndarray, E: np.ndarray, g: np.ndarray, tolerance: float) -> dict[str, np.ndarray]:
+    def mean(
+        self, S: np.ndarray, E: np.ndarray, g: np.ndarray, tolerance: float
+    ) -> dict[str, np.ndarray]:
         """19, 20 with 9h (real, no batch)."""
         s = self.s
         b = {name: value[0] for name, value in self.blocks(S[None], E[None], g[None]).items()}
@@ -520,7 +638,9 @@ class Pencil:
         t = ck.T @ (b["Xv"].T @ bv + b["Tz"] @ bz + b["Xc"] @ bt)
         return dict(m=m, g=gg, f=f, t=t, H=H, K1=K1, X=X, blocks=b)
 
-    def potential(self, S: np.ndarray, E: np.ndarray, g: np.ndarray, gg: np.ndarray, f: np.ndarray) -> np.ndarray:
+    def potential(
+        self, S: np.ndarray, E: np.ndarray, g: np.ndarray, gg: np.ndarray, f: np.ndarray
+    ) -> np.ndarray:
         """21 with 9h, gg and f frozen."""
         s = self.s
         b = self.blocks(S, E, g)
@@ -568,7 +688,12 @@ def exact(
     E = problem.ridges[0] + (S * (s.mu2 + s.c[:, None] * s.mu1**2)).sum(-1)
     g = np.linalg.inv(pencil.parts(S[None], E[None])["L0"][0])
     (S, E, g), residual, count = iterate(
-        step, (S, E, g), (0.7, 0.5, 0.5), lambda S, E, g: (s.om, E, np.abs(g).max() * np.ones_like(g)), tolerance, limit
+        step,
+        (S, E, g),
+        (0.7, 0.5, 0.5),
+        lambda S, E, g: (s.om, E, np.abs(g).max() * np.ones_like(g)),
+        tolerance,
+        limit,
     )
 
     # 25: dx/dS = (I - dF/dx)^-1 dF/dS, then every total derivative as one complex step along (dS, dx)
@@ -621,7 +746,11 @@ def isotropic(
         D = lam + S @ s.mu2.T
         K0 = np.einsum("pk,...k,qk->...pq", s.mu1, S, s.mu1)
         root = np.sqrt(beta * s.pi * s.c / E)
-        T = root[..., :, None] * np.linalg.inv(np.eye(P) + root[..., :, None] * K0 * root[..., None, :]) * root[..., None, :]
+        T = (
+            root[..., :, None]
+            * np.linalg.inv(np.eye(P) + root[..., :, None] * K0 * root[..., None, :])
+            * root[..., None, :]
+        )
         return D, K0, T
 
     def one(S: np.ndarray, E: np.ndarray) -> tuple[np.ndarray]:
@@ -646,12 +775,18 @@ def isotropic(
     def step(S: np.ndarray, E: np.ndarray) -> tuple[np.ndarray, ...]:
         alphaV = bulk(S, E)
         if not s.infinite:
-            alphaV = alphaV + np.diag(mean_part(s, S, E, extra(E), 0 * S, mean_tolerance)[2]) / problem.dimension
+            alphaV = (
+                alphaV
+                + np.diag(mean_part(s, S, E, extra(E), 0 * S, mean_tolerance)[2])
+                / problem.dimension
+            )
         return s.om / (1 + alphaV / alpha), one(S, E)[0]
 
     S = 0.5 * s.om
     E = lam + (S * (s.mu2 + s.c[:, None] * s.mu1**2)).sum(-1)
-    (S, E), residual, count = iterate(step, (S, E), (0.5, 0.5), lambda S, E: (s.om, E), tolerance, limit)
+    (S, E), residual, count = iterate(
+        step, (S, E), (0.5, 0.5), lambda S, E: (s.om, E), tolerance, limit
+    )
     m, g, H = mean_part(s, S, E, extra(E), 0 * S, mean_tolerance)
     f = S * s.h1
     t = s.mu1.T @ forms(S, E)[2] @ (s.mu1 @ f)
@@ -678,13 +813,25 @@ def isotropic(
 # (c) odd students ------------------------------------------------------------
 
 
-def odd_single(problem: Problem, kappa_nodes: int = 60, mean_tolerance: float = 1e-9, tolerance: float = 1e-13, limit: int = 20000):
+def odd_single(
+    problem: Problem,
+    kappa_nodes: int = 60,
+    mean_tolerance: float = 1e-9,
+    tolerance: float = 1e-13,
+    limit: int = 20000,
+):
     """Odd student, readout ones (or one value; signs are equivalent), exact bulk."""
     values = set(np.abs(problem.readout.values))
     if len(values) != 1:
         raise Failed("section 7 needs one readout value, up to its sign")
     s = setup(problem.replace(readout={values.pop(): 1.0}), kappa_nodes, 1)
-    student, beta, alpha, lam, K = problem.student, problem.beta, problem.alpha, problem.ridges[0], kappa_nodes
+    student, beta, alpha, lam, K = (
+        problem.student,
+        problem.beta,
+        problem.alpha,
+        problem.ridges[0],
+        kappa_nodes,
+    )
     un = 1.0 if problem.init == "gaussian" else 0.0
     alpha0, y, G, E_ = s.alpha0, s.labels.y, s.labels.G, s.labels.mean
     c1, c3 = s.student["c1"], s.student["c3"]
@@ -694,7 +841,13 @@ def odd_single(problem: Problem, kappa_nodes: int = 60, mean_tolerance: float = 
 
     tau, s3, b2, fourth, phi2 = expectation(
         lambda z: np.stack(
-            [slope(z) ** 2, slope(z) ** 3, slope(z) ** 2 * (z * z - 1), slope(z) ** 4, (z * slope(z) - c3 * z) ** 2]
+            [
+                slope(z) ** 2,
+                slope(z) ** 3,
+                slope(z) ** 2 * (z * z - 1),
+                slope(z) ** 4,
+                (z * slope(z) - c3 * z) ** 2,
+            ]
         ),
         student.kinks,
     )
@@ -706,12 +859,19 @@ def odd_single(problem: Problem, kappa_nodes: int = 60, mean_tolerance: float = 
     v = s.norm_v
     Om = np.empty((2, 2))
     Om[0, 0] = 1 + e**2 * (tau / alpha0 * y2kt2 + un * c3**2 * v**2 / 2)
-    Om[0, 1] = Om[1, 0] = 2 * e * c3 * v + un * e * v * c3 + e**3 * (y3kt * s3 / alpha0**2 + un * c3 * b2 * v * m2 / (2 * alpha0))
+    Om[0, 1] = Om[1, 0] = (
+        2 * e * c3 * v
+        + un * e * v * c3
+        + e**3 * (y3kt * s3 / alpha0**2 + un * c3 * b2 * v * m2 / (2 * alpha0))
+    )
     Om[1, 1] = (
-        2 * un + 4 * e**2 * c3**2 * v**2 + 4 * e**2 / alpha0 * m2 * phi2
+        2 * un
+        + 4 * e**2 * c3**2 * v**2
+        + 4 * e**2 / alpha0 * m2 * phi2
         + e**4 / alpha0**2 * (m4 * (fourth - tau**2) / alpha0 + un * b2**2 * m2**2 / 2)
-        + 2 * un * e**2 * b2 * m2 / alpha0 + 2 * e**4 * tau**2 * m2**2 / alpha0**2
-    )  # fmt: skip
+        + 2 * un * e**2 * b2 * m2 / alpha0
+        + 2 * e**4 * tau**2 * m2**2 / alpha0**2
+    )
     mu0, mu1, mu2, mu0c = s.mu0[0], s.mu1[0], s.mu2[0], s.mu0c[0]
     Phi = np.stack([s.kappa * mu1, mu0c], axis=1)
     chi = e**2 * tau / alpha0
@@ -743,22 +903,34 @@ def odd_single(problem: Problem, kappa_nodes: int = 60, mean_tolerance: float = 
         Qvv, Qtv, Q3v = uu(y, y) / v**2, Qtt * mean(y * G / D) / v, uu(y**3, y) / v
         QSv = 1 + z * Qvv  # vh Q S vh
         pair = {
-            "tt": Qtt, "tS": s.gamma + z * Qtv, "t3": Qtt * mean(y**3 * G / D),
-            "SS": y2kt2 + z * QSv, "S3": y3kt + z * Q3v, "33": uu(y**3, y**3),
-        }  # fmt: skip
+            "tt": Qtt,
+            "tS": s.gamma + z * Qtv,
+            "t3": Qtt * mean(y**3 * G / D),
+            "SS": y2kt2 + z * QSv,
+            "S3": y3kt + z * Q3v,
+            "33": uu(y**3, y**3),
+        }
         with_v = {"t": Qtv, "S": QSv, "3": Q3v}
         # zeta = (theta - gamma vh)/rho, b1, b2v; what lies along v does not matter
         factor = {"t": 1 / s.rho, "S": e**2 * tau / alpha0, "3": e**3 * s3 / alpha0**2}
         names = "tS3"
         rows = [
-            [factor[i] * factor[j] * (pair.get(i + j, pair.get(j + i)) - with_v[i] * with_v[j] / Qvv) for j in names] for i in names
+            [
+                factor[i]
+                * factor[j]
+                * (pair.get(i + j, pair.get(j + i)) - with_v[i] * with_v[j] / Qvv)
+                for j in names
+            ]
+            for i in names
         ]
         return np.moveaxis(np.array(rows), (0, 1), (-2, -1)) / (a * chi)[..., None, None]
 
     def kernel(S: np.ndarray, E: np.ndarray, m: np.ndarray) -> tuple[np.ndarray, ...]:
         K0, _, _ = point(S, E)
         R = resolvent(S, E, m)
-        inside = (beta / E)[..., None, None] * (Om - (beta * K0 / E)[..., None, None] * R[..., 1:, 1:])
+        inside = (beta / E)[..., None, None] * (
+            Om - (beta * K0 / E)[..., None, None] * R[..., 1:, 1:]
+        )
         cross = (beta / E)[..., None] * R[..., 1:, 0]
         return inside, cross, (1 - R[..., 0, 0]) / K0
 
@@ -771,7 +943,9 @@ def odd_single(problem: Problem, kappa_nodes: int = 60, mean_tolerance: float = 
         inside, cross, Tz = kernel(S, E, m)
         f = S * s.h1
         X = Phi @ cross * (mu1 @ f)
-        learned, g, H = mean_part(s, S, np.array([float(E)]), Phi @ inside @ Phi.T, X, mean_tolerance)
+        learned, g, H = mean_part(
+            s, S, np.array([float(E)]), Phi @ inside @ Phi.T, X, mean_tolerance
+        )
         t = mu1 * (cross @ (Phi.T @ g)) + Tz * mu1 * (mu1 @ f)
         return learned, g, f, t, H
 
@@ -785,7 +959,9 @@ def odd_single(problem: Problem, kappa_nodes: int = 60, mean_tolerance: float = 
     S = 0.5 * s.om
     E = np.asarray(lam + S @ (mu2 + mu1**2 * s.c[0]))
     state = (S, E, np.asarray(-1 / point(S, E)[2]))
-    (S, E, m), residual, count = iterate(step, state, (0.5, 0.5, 0.5), lambda S, E, m: (s.om, E, m), tolerance, limit)
+    (S, E, m), residual, count = iterate(
+        step, state, (0.5, 0.5, 0.5), lambda S, E, m: (s.om, E, m), tolerance, limit
+    )
     learned, g, f, t, H = solved_mean(S, E, m)
 
     def potential(S: np.ndarray, E: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -802,4 +978,6 @@ def odd_single(problem: Problem, kappa_nodes: int = 60, mean_tolerance: float = 
     dx = np.linalg.solve(np.eye(2) - jacobian[:, K:], jacobian[:, :K])
     cS, cE, cm = S + 1j * H_STEP * np.eye(K), E + 1j * H_STEP * dx[0], m + 1j * H_STEP * dx[1]
     T, dJ = -bulk(cS, cE, cm).imag.T / H_STEP, potential(cS, cE, cm).imag / H_STEP
-    return dict(**errors(s, S, learned, t, dJ, T, H), E=E, residual=residual, iterations=count, Om=Om)
+    return dict(
+        **errors(s, S, learned, t, dJ, T, H), E=E, residual=residual, iterations=count, Om=Om
+    )

@@ -35,9 +35,17 @@ EVEN_AND_LINEAR = "z + 0.9*(z**2 - 1)"  # mean zero, c2 != 0
 
 def made(student, teacher, alpha, beta, ridge, alpha0, step, noise, **more):  # type: ignore[no-untyped-def]
     return Problem(
-        student=student, teacher=teacher, alpha=alpha, beta=beta, ridge=ridge, alpha0=alpha0, step=step, noise=noise,
-        step_exponent=0, **more,
-    )  # fmt: skip
+        student=student,
+        teacher=teacher,
+        alpha=alpha,
+        beta=beta,
+        ridge=ridge,
+        alpha0=alpha0,
+        step=step,
+        noise=noise,
+        step_exponent=0,
+        **more,
+    )
 
 
 def base(**changes) -> Problem:  # type: ignore[no-untyped-def]
@@ -57,7 +65,10 @@ def mei_montanari_risk(problem: Problem, digits: int = 120) -> float:
     with localcontext() as context:
         context.prec = digits
         psi1, psi2 = Decimal(problem.beta), Decimal(problem.alpha)
-        mu2, z2 = Decimal(student.nonlinear_variance), Decimal(student.linear) ** 2 / Decimal(student.nonlinear_variance)
+        mu2, z2 = (
+            Decimal(student.nonlinear_variance),
+            Decimal(student.linear) ** 2 / Decimal(student.nonlinear_variance),
+        )
         x2 = psi1 * psi2 * (Decimal(problem.ridges[0]) / psi1) / mu2
         # p = (psi1 - h)/x, q = (psi2 - h)/x with h = pq (1 + zeta^2/(1 + zeta^2 pq)); bisection for pq
         low, high = Decimal(0), min(psi1, psi2)
@@ -69,14 +80,28 @@ def mei_montanari_risk(problem: Problem, digits: int = 120) -> float:
         c, z4, z6 = -pq, z2**2, z2**3
         both = psi1 * psi2
         e0 = (
-            -(c**5) * z6 + 3 * c**4 * z4 + (both - psi2 - psi1 + 1) * c**3 * z6 - 2 * c**3 * z4 - 3 * c**3 * z2
-            + (psi1 + psi2 - 3 * both + 1) * c**2 * z4 + 2 * c**2 * z2 + c**2 + 3 * both * c * z2 - both
-        )  # fmt: skip
+            -(c**5) * z6
+            + 3 * c**4 * z4
+            + (both - psi2 - psi1 + 1) * c**3 * z6
+            - 2 * c**3 * z4
+            - 3 * c**3 * z2
+            + (psi1 + psi2 - 3 * both + 1) * c**2 * z4
+            + 2 * c**2 * z2
+            + c**2
+            + 3 * both * c * z2
+            - both
+        )
         e1 = psi2 * c**3 * z4 - psi2 * c**2 * z2 + both * c * z2 - both
         e2 = (
-            c**5 * z6 - 3 * c**4 * z4 + (psi1 - 1) * c**3 * z6 + 2 * c**3 * z4 + 3 * c**3 * z2
-            + (-psi1 - 1) * c**2 * z4 - 2 * c**2 * z2 - c**2
-        )  # fmt: skip
+            c**5 * z6
+            - 3 * c**4 * z4
+            + (psi1 - 1) * c**3 * z6
+            + 2 * c**3 * z4
+            + 3 * c**3 * z2
+            + (-psi1 - 1) * c**2 * z4
+            - 2 * c**2 * z2
+            - c**2
+        )
         linear, rest = Decimal(teacher.linear) ** 2, Decimal(teacher.nonlinear_variance)
         return float(linear * e1 / e0 + (Decimal(problem.noise) ** 2 + rest) * e2 / e0 + rest)
 
@@ -89,7 +114,11 @@ def long_gain(problem: Problem, digits: int = 80) -> float:
     student, teacher, law = problem.student.moments, problem.teacher.moments, problem.readout
     with localcontext() as context:
         context.prec = digits
-        alpha, beta, ridge = Decimal(problem.alpha), Decimal(problem.beta), Decimal(problem.ridges[0])
+        alpha, beta, ridge = (
+            Decimal(problem.alpha),
+            Decimal(problem.beta),
+            Decimal(problem.ridges[0]),
+        )
         linear, rest = Decimal(student.linear) ** 2, Decimal(student.nonlinear_variance)
         omega2 = (Decimal(problem.step) * Decimal(problem.student.slope_moments.mean)) ** 2
         spread, mean2 = Decimal(law.second_moment) - Decimal(law.mean) ** 2, Decimal(law.mean) ** 2
@@ -105,9 +134,15 @@ def long_gain(problem: Problem, digits: int = 80) -> float:
             rho = D / (linear * S)
             b = rho + beta - 1
             m = ((b * b + 4 * rho).sqrt() - b) / (2 * rho)
-            w = Decimal(0) if has_mean else 1 / (1 + beta * S * Decimal(student.quadratic) ** 2 / 2 / D)
+            w = (
+                Decimal(0)
+                if has_mean
+                else 1 / (1 + beta * S * Decimal(student.quadratic) ** 2 / 2 / D)
+            )
             Y = omega2 * (spread / (1 + m) + mean2 * w / (1 + w * m))
-            return alpha * S + beta * (1 - ridge / (D * (1 + m))), D * c1star2 * m * m * Y / (1 + v2 * m * Y)
+            return alpha * S + beta * (1 - ridge / (D * (1 + m))), D * c1star2 * m * m * Y / (
+                1 + v2 * m * Y
+            )
 
         low, high = Decimal(0), Decimal(1)
         for _ in range(4 * digits):
@@ -126,9 +161,16 @@ def random_matrix_gain(problem: Problem, d: int, seed: int) -> float:
     {const - 2 S c1*^2 x^T A^-1 x + (S c1*)^2 x^T A^-1 Sigma A^-1 x}/(1 - Gamma). The mean over v and -v fluctuates less.
     """
     rng = np.random.default_rng(seed)
-    N, student, teacher, theory = round(problem.beta * d), problem.student.moments, problem.teacher.moments, small_step(problem)
+    N, student, teacher, theory = (
+        round(problem.beta * d),
+        problem.student.moments,
+        problem.teacher.moments,
+        small_step(problem),
+    )
     law = problem.readout
-    readout = rng.standard_normal(N) if law.is_gaussian else rng.choice(law.values, N, p=law.weights)
+    readout = (
+        rng.standard_normal(N) if law.is_gaussian else rng.choice(law.values, N, p=law.weights)
+    )
     output = law.mean * student.mean
     labels = teacher.second_moment + problem.noise**2 - 2 * output * teacher.mean + output**2
     v = np.zeros(d)
@@ -142,7 +184,9 @@ def random_matrix_gain(problem: Problem, d: int, seed: int) -> float:
         x = student.linear * W[0]
         solved = np.linalg.solve(S * covariance + problem.ridges[0] * np.eye(N), x)
         values.append(-2 * S * x @ solved + S**2 * solved @ covariance @ solved)
-    return float(teacher.linear**2 * (values[0] - (values[1] + values[2]) / 2) / (1 - theory.variance_share))
+    return float(
+        teacher.linear**2 * (values[0] - (values[1] + values[2]) / 2) / (1 - theory.variance_share)
+    )
 
 
 # The small step -------------------------------------------------------------------------------------------------------------------
@@ -164,14 +208,26 @@ def test_known_values(row) -> None:  # type: ignore[no-untyped-def]
 
 
 def drawn(rng: np.random.Generator, problem: Problem) -> Problem:
-    ratios = {name: float(10 ** rng.uniform(math.log10(0.05), 2)) for name in ("alpha", "beta", "alpha0")}
+    ratios = {
+        name: float(10 ** rng.uniform(math.log10(0.05), 2)) for name in ("alpha", "beta", "alpha0")
+    }
     ridge, step = float(10 ** rng.uniform(-8, 4)), float(10 ** rng.uniform(-1, 1))
     return problem.replace(**ratios, ridge=ridge, step=step, noise=float(rng.uniform(0, 1)))
 
 
 EXTREMES = [
     {"alpha": alpha, "beta": beta, "ridge": ridge}
-    for alpha, beta in [(1, 1), (3, 3), (0.05, 0.05), (100, 100), (0.05, 100), (100, 0.05), (1, 1.001), (0.5, 1), (2, 1)]
+    for alpha, beta in [
+        (1, 1),
+        (3, 3),
+        (0.05, 0.05),
+        (100, 100),
+        (0.05, 100),
+        (100, 0.05),
+        (1, 1.001),
+        (0.5, 1),
+        (2, 1),
+    ]
     for ridge in (1e-8, 1e-3, 1e4)
 ]
 
@@ -179,26 +235,49 @@ EXTREMES = [
 @pytest.mark.parametrize("student", ["tanh", RELU, "tanh(1.3*z) + 0.4*(z**2 - 1)"])
 def test_random_features_risk_against_mei_and_montanari(student: str) -> None:
     start, rng = base(student=student, teacher="sin(2*z)"), np.random.default_rng(0)
-    problems = [start.replace(**extreme) for extreme in EXTREMES] + [drawn(rng, start) for _ in range(40)]
+    problems = [start.replace(**extreme) for extreme in EXTREMES] + [
+        drawn(rng, start) for _ in range(40)
+    ]
     for problem in problems:
-        assert small_step(problem).random_features_risk == pytest.approx(mei_montanari_risk(problem), rel=2e-11), problem
+        assert small_step(problem).random_features_risk == pytest.approx(
+            mei_montanari_risk(problem), rel=2e-11
+        ), problem
 
 
 @pytest.mark.parametrize(
     ("student", "readout"),
-    [("tanh", "gaussian"), ("tanh", "ones"), (EVEN_AND_LINEAR, "0:0.5,2:0.5"), (RELU, "ones"), ("relu", "-1:0.25,0.5:0.5,2:0.25")],
+    [
+        ("tanh", "gaussian"),
+        ("tanh", "ones"),
+        (EVEN_AND_LINEAR, "0:0.5,2:0.5"),
+        (RELU, "ones"),
+        ("relu", "-1:0.25,0.5:0.5,2:0.25"),
+    ],
 )
 def test_gain_against_long_arithmetic(student: str, readout: str) -> None:
-    start, rng = base(student=student, teacher="tanh(z) + 0.2*(z**2 - 1)", readout=readout), np.random.default_rng(1)
-    problems = [start.replace(**extreme) for extreme in EXTREMES[::2]] + [drawn(rng, start) for _ in range(12)]
+    start, rng = (
+        base(student=student, teacher="tanh(z) + 0.2*(z**2 - 1)", readout=readout),
+        np.random.default_rng(1),
+    )
+    problems = [start.replace(**extreme) for extreme in EXTREMES[::2]] + [
+        drawn(rng, start) for _ in range(12)
+    ]
     for problem in problems:
         found, expected = small_step(problem).gain, long_gain(problem)
-        assert found == pytest.approx(expected, rel=1e-9, abs=1e-15 * small_step(problem).random_features_risk), problem
+        assert found == pytest.approx(
+            expected, rel=1e-9, abs=1e-15 * small_step(problem).random_features_risk
+        ), problem
 
 
 @pytest.mark.parametrize(
     ("student", "readout"),
-    [("tanh", "gaussian"), ("tanh", "ones"), ("tanh", "0:0.5,3:0.5"), (EVEN_AND_LINEAR, "ones"), ("relu", "0:0.5,2:0.5")],
+    [
+        ("tanh", "gaussian"),
+        ("tanh", "ones"),
+        ("tanh", "0:0.5,3:0.5"),
+        (EVEN_AND_LINEAR, "ones"),
+        ("relu", "0:0.5,2:0.5"),
+    ],
 )
 def test_gain_against_random_matrices(student: str, readout: str) -> None:
     problem = made(student, "tanh", 3, 1.5, 0.1, 4, 2, 0.1, readout=readout)
@@ -211,7 +290,12 @@ def test_gain_against_random_matrices(student: str, readout: str) -> None:
 
 def test_the_step_never_harms_with_a_centred_readout() -> None:
     rng = np.random.default_rng(2)
-    for student, readout in (("tanh", "gaussian"), (EVEN_AND_LINEAR, "signs"), ("relu", "0:0.5,2:0.5"), ("tanh", "ones")):
+    for student, readout in (
+        ("tanh", "gaussian"),
+        (EVEN_AND_LINEAR, "signs"),
+        ("relu", "0:0.5,2:0.5"),
+        ("tanh", "ones"),
+    ):
         start = base(student=student, teacher="tanh(z) + 0.1*z", readout=readout)
         for _ in range(300):
             found = small_step(drawn(rng, start))
@@ -240,11 +324,18 @@ def test_scalars_solve_their_equations() -> None:
     slope = -1 / (m**-2 - 0.7 * (1 + m) ** -2)
     first = 0.7 / (D * (1 + m))
     second = first / D + 0.7 * slope / (D * (1 + m) ** 2 * moments.linear**2 * S)
-    assert found.variance_share == pytest.approx((0.7 - 2 * 0.1 * first + 0.1**2 * second) / 2, rel=1e-12)
+    assert found.variance_share == pytest.approx(
+        (0.7 - 2 * 0.1 * first + 0.1**2 * second) / 2, rel=1e-12
+    )
 
 
 def test_no_step() -> None:
-    for changes in ({"alpha0": 0}, {"step": 0}, {"step": 0, "step_exponent": 0.5}, {"alpha0": 0, "step_exponent": 0.5}):
+    for changes in (
+        {"alpha0": 0},
+        {"step": 0},
+        {"step": 0, "step_exponent": 0.5},
+        {"alpha0": 0, "step_exponent": 0.5},
+    ):
         found = small_step(base(**changes))
         assert found.gain == 0
         assert found.risk == found.random_features_risk == small_step(base()).random_features_risk
@@ -257,7 +348,9 @@ def test_students_without_a_linear_part_or_without_a_slope() -> None:
     assert blind.effective_ridge == math.inf
     expected = (teacher.second_moment + 0.01 * blind.variance_share) / (1 - blind.variance_share)
     assert blind.random_features_risk == pytest.approx(expected, rel=1e-13)
-    assert small_step(base(student="0.0001*z + hermite2(z)")).risk == pytest.approx(blind.risk, rel=1e-6)
+    assert small_step(base(student="0.0001*z + hermite2(z)")).risk == pytest.approx(
+        blind.risk, rel=1e-6
+    )
     assert small_step(base(student="sign")).gain == 0  # its gradient vanishes almost everywhere
     linear = small_step(base(student="identity", ridge=1e-6, beta=3, alpha=4))
     assert linear.risk < linear.random_features_risk < 0.5
@@ -265,14 +358,22 @@ def test_students_without_a_linear_part_or_without_a_slope() -> None:
 
 def test_a_mean_of_the_teacher_is_free_where_the_student_has_one() -> None:
     without, with_mean = base(student="relu"), base(student="relu", teacher="tanh(z) + 3")
-    assert small_step(with_mean).random_features_risk == pytest.approx(small_step(without).random_features_risk, rel=1e-12)
-    assert small_step(with_mean).gain < small_step(without).gain  # the residual is larger, the gradient noisier
+    assert small_step(with_mean).random_features_risk == pytest.approx(
+        small_step(without).random_features_risk, rel=1e-12
+    )
+    assert (
+        small_step(with_mean).gain < small_step(without).gain
+    )  # the residual is larger, the gradient noisier
     assert small_step(base(student="relu", readout="ones")).gain == 0
 
 
 def test_scale_of_the_readout_is_a_scale_of_the_step() -> None:
-    assert small_step(base(readout="-2:0.5,2:0.5")).gain == pytest.approx(small_step(base(step=4)).gain, rel=1e-13)
-    assert small_step(base(readout="signs")).gain == pytest.approx(small_step(base()).gain, rel=1e-13)
+    assert small_step(base(readout="-2:0.5,2:0.5")).gain == pytest.approx(
+        small_step(base(step=4)).gain, rel=1e-13
+    )
+    assert small_step(base(readout="signs")).gain == pytest.approx(
+        small_step(base()).gain, rel=1e-13
+    )
 
 
 def test_limit_of_many_samples() -> None:
@@ -280,7 +381,13 @@ def test_limit_of_many_samples() -> None:
     assert limit.gain == pytest.approx(0.0288639, abs=6e-8)
     assert limit.random_features_risk == pytest.approx(0.1435900, abs=6e-8)
     assert (limit.residual_ratio, limit.variance_share) == (1, 0)
-    for alpha, gain in ((10, 0.0307307), (1e2, 0.0290451), (1e3, 0.0288820), (1e4, 0.0288657), (1e6, 0.0288639)):
+    for alpha, gain in (
+        (10, 0.0307307),
+        (1e2, 0.0290451),
+        (1e3, 0.0288820),
+        (1e4, 0.0288657),
+        (1e6, 0.0288639),
+    ):
         assert small_step(base(alpha=alpha, alpha0=2)).gain == pytest.approx(gain, abs=6e-8)
     near = small_step(base(alpha=1e9, student=EVEN_AND_LINEAR, readout="ones"))
     far = small_step_limit_alpha(base(student=EVEN_AND_LINEAR, readout="ones"))
@@ -301,7 +408,9 @@ def test_limit_of_many_neurons() -> None:
         {"student": "identity", "alpha": 0.5},
     ):
         problem = base(**changes)
-        assert 1e9 * small_step(problem.replace(beta=1e9)).gain == pytest.approx(small_step_limit_beta(problem), rel=1e-5)
+        assert 1e9 * small_step(problem.replace(beta=1e9)).gain == pytest.approx(
+            small_step_limit_beta(problem), rel=1e-5
+        )
     assert small_step_limit_beta(base(student="identity", alpha=2)) == 0
     assert small_step_limit_beta(base(student="hermite2")) == 0
     assert small_step_limit_beta(base(step=0)) == 0
@@ -332,7 +441,9 @@ def test_one_ridge_in_a_tuple_is_a_single_ridge() -> None:
 
 def test_tiny_and_huge_ridges() -> None:
     for alpha, beta in ((0.5, 2.0), (2.0, 0.5), (2.0, 4.0)):
-        tiny, small = (small_step(base(alpha=alpha, beta=beta, ridge=ridge)) for ridge in (1e-300, 1e-12))
+        tiny, small = (
+            small_step(base(alpha=alpha, beta=beta, ridge=ridge)) for ridge in (1e-300, 1e-12)
+        )
         assert (tiny.risk, tiny.gain) == pytest.approx((small.risk, small.gain), rel=1e-9)
     huge = small_step(base(ridge=1e30))
     assert huge.risk == pytest.approx(activation("tanh").moments.second_moment, rel=1e-12)
@@ -362,10 +473,17 @@ def test_spectrum(case, readout: str) -> None:  # type: ignore[no-untyped-def]
     student, teacher, beta, alpha0, noise, (ratio, *expected) = case
     problem = made(student, teacher, 1, beta, 0.1, alpha0, 1, noise, readout=readout)
     found = weight_spectrum(problem.replace(step=ratio * weight_spectrum(problem).threshold))
-    assert [found.top, found.gradient_overlap, found.readout_overlap, found.teacher_overlap] == pytest.approx(expected, abs=6e-5)
+    assert [
+        found.top,
+        found.gradient_overlap,
+        found.readout_overlap,
+        found.teacher_overlap,
+    ] == pytest.approx(expected, abs=6e-5)
     assert found.has_outlier == (ratio > 1)
     assert found.strength == pytest.approx(ratio * beta**0.25, rel=1e-12)
-    assert (found.bulk_low, found.bulk_high) == pytest.approx((abs(1 - beta**0.5), 1 + beta**0.5), rel=1e-15)
+    assert (found.bulk_low, found.bulk_high) == pytest.approx(
+        (abs(1 - beta**0.5), 1 + beta**0.5), rel=1e-15
+    )
 
 
 def test_spectrum_without_a_spike() -> None:
@@ -391,9 +509,13 @@ def test_spectrum_of_a_random_matrix(beta: float, readout: str) -> None:
     left, values, right = svds(W, k=2, v0=np.ones(min(d, N)), tol=1e-4)  # ascending
     left, right = left[:, 1], right[1]
     assert values == pytest.approx([found.bulk_high, found.top], rel=0.02)
-    assert svdvals(W[:500, : round(500 * beta)] * math.sqrt(3))[-1] == pytest.approx(found.bulk_low, rel=0.06)
+    assert svdvals(W[:500, : round(500 * beta)] * math.sqrt(3))[-1] == pytest.approx(
+        found.bulk_low, rel=0.06
+    )
     overlaps = [(left @ v) ** 2 / (v @ v), (right @ a) ** 2 / (a @ a), left[0] ** 2]
-    assert overlaps == pytest.approx([found.gradient_overlap, found.readout_overlap, found.teacher_overlap], rel=0.06)
+    assert overlaps == pytest.approx(
+        [found.gradient_overlap, found.readout_overlap, found.teacher_overlap], rel=0.06
+    )
 
 
 # The bound for large steps --------------------------------------------------------------------------------------------------------
@@ -405,10 +527,17 @@ def misfit(student: str, teacher: str, kappas: np.ndarray) -> np.ndarray:
     weights = np.exp(-x * x / 2) * (x[1] - x[0]) / math.sqrt(2 * math.pi)
     if student in ("relu", "abs"):
         t = np.outer(kappas, x)
-        smooth = t * norm.cdf(t) + norm.pdf(t) if student == "relu" else t * (2 * norm.cdf(t) - 1) + 2 * norm.pdf(t)
+        smooth = (
+            t * norm.cdf(t) + norm.pdf(t)
+            if student == "relu"
+            else t * (2 * norm.cdf(t) - 1) + 2 * norm.pdf(t)
+        )
     else:
         nodes, node_weights = roots_hermitenorm(80)
-        smooth = sum(w * activation(student)(np.outer(kappas, x) + z) for z, w in zip(nodes, node_weights, strict=True))
+        smooth = sum(
+            w * activation(student)(np.outer(kappas, x) + z)
+            for z, w in zip(nodes, node_weights, strict=True)
+        )
         smooth /= math.sqrt(2 * math.pi)
     return (activation(teacher)(x) - smooth) ** 2 @ weights
 
@@ -424,16 +553,26 @@ def test_tau_star_of_erf() -> None:
 
 @pytest.mark.parametrize(
     ("student", "teacher"),
-    [("tanh", "tanh"), ("relu", "tanh"), ("tanh", "relu"), ("relu", "relu"), ("sin", "sin(3*z)"), ("abs", "z**2 - 1"),
-     ("tanh(z + 1)", "tanh(z) - 0.4*(z**2 - 1)"), ("gelu", "-silu(z)")],
-)  # fmt: skip
+    [
+        ("tanh", "tanh"),
+        ("relu", "tanh"),
+        ("tanh", "relu"),
+        ("relu", "relu"),
+        ("sin", "sin(3*z)"),
+        ("abs", "z**2 - 1"),
+        ("tanh(z + 1)", "tanh(z) - 0.4*(z**2 - 1)"),
+        ("gelu", "-silu(z)"),
+    ],
+)
 def test_tau_star_by_brute_force(student: str, teacher: str) -> None:
     found = tau_star(student, teacher)
     coarse = np.linspace(-12, 12, 61)
     best = coarse[np.argmin(misfit(student, teacher, coarse))]
     fine = np.linspace(best - 0.4, best + 0.4, 61)
     values = misfit(student, teacher, fine)
-    assert found.value == pytest.approx(misfit(student, teacher, np.array([found.minimiser]))[0], rel=2e-5)
+    assert found.value == pytest.approx(
+        misfit(student, teacher, np.array([found.minimiser]))[0], rel=2e-5
+    )
     assert found.value <= values.min() + 1e-7
     assert abs(found.minimiser) == pytest.approx(abs(fine[np.argmin(values)]), abs=0.015)
     assert 0 < found.error < 1e-10
@@ -448,7 +587,9 @@ def test_tau_star_with_known_minima() -> None:
     assert flat.value == pytest.approx(activation("tanh").moments.second_moment, rel=1e-12)
 
 
-@pytest.mark.parametrize(("student", "sign"), [("tanh", 1), ("sign", 1), ("-erf(z)", -1), ("1/(1 + exp(-z))*2 - 1", 1)])
+@pytest.mark.parametrize(
+    ("student", "sign"), [("tanh", 1), ("sign", 1), ("-erf(z)", -1), ("1/(1 + exp(-z))*2 - 1", 1)]
+)
 def test_tau_star_attained_at_infinity(student: str, sign: int) -> None:
     found = tau_star(student, "sign")
     assert found.minimiser == sign * math.inf
@@ -460,15 +601,21 @@ def test_tau_star_attained_at_infinity(student: str, sign: int) -> None:
 
 def test_tau_star_that_cannot_be_computed_is_refused() -> None:
     with pytest.raises(NotConverged, match="kappa"):
-        tau_star("tanh(z) + 0.1*sin(z)", "sign")  # bounded, best at infinity, and without a limit there
+        tau_star(
+            "tanh(z) + 0.1*sin(z)", "sign"
+        )  # bounded, best at infinity, and without a limit there
     with pytest.raises(InvalidParameter, match="square integrable"):
         tau_star("exp(z**2)", "tanh")
 
 
 def test_theorem_seven_bound() -> None:
-    assert theorem_seven_bound(base(student="erf", teacher="erf", alpha=5)) == pytest.approx(0.2, abs=1e-7)
+    assert theorem_seven_bound(base(student="erf", teacher="erf", alpha=5)) == pytest.approx(
+        0.2, abs=1e-7
+    )
     tau = tau_star("tanh", "tanh").value
-    assert theorem_seven_bound(base(alpha=5), constant=3) == pytest.approx(10 * tau + 3 * (math.sqrt(tau / 5) + 0.2), rel=1e-12)
+    assert theorem_seven_bound(base(alpha=5), constant=3) == pytest.approx(
+        10 * tau + 3 * (math.sqrt(tau / 5) + 0.2), rel=1e-12
+    )
     assert 10 * tau < base().kernel_lower_bound  # [Ba] Corollary 8
     with pytest.raises(InvalidParameter, match="constant"):
         theorem_seven_bound(base(), constant=-1)

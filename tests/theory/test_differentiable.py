@@ -18,7 +18,17 @@ FIELDS = ("ridge", "step", "alpha", "beta", "alpha0", "noise")
 @pytest.mark.parametrize(
     "problem",
     [
-        Problem(student="relu", teacher="tanh", alpha=3, beta=1, alpha0=2, step=1, ridge=0.03, readout="signs", noise=0.1),
+        Problem(
+            student="relu",
+            teacher="tanh",
+            alpha=3,
+            beta=1,
+            alpha0=2,
+            step=1,
+            ridge=0.03,
+            readout="signs",
+            noise=0.1,
+        ),
         Problem(
             student="tanh",
             teacher="relu",
@@ -41,19 +51,33 @@ def test_gradients_agree_with_finite_differences(problem: Problem) -> None:
     assert float(value) == pytest.approx(predict(problem).risk, rel=1e-9)
     for name, at in values.items():
         h = 1e-4 * at
-        difference = (predict(problem, **{name: at + h}).risk - predict(problem, **{name: at - h}).risk) / (2 * h)
+        difference = (
+            predict(problem, **{name: at + h}).risk - predict(problem, **{name: at - h}).risk
+        ) / (2 * h)
         assert float(gradient[name]) == pytest.approx(difference, rel=2e-5, abs=1e-8), name
 
 
 def test_arrays_jit_and_the_numpy_solver_agree() -> None:
-    problem = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=2, step=1, ridge=0.03, readout="ones", noise=0.1)
+    problem = Problem(
+        student="tanh",
+        teacher="sin",
+        alpha=3,
+        beta=1,
+        alpha0=2,
+        step=1,
+        ridge=0.03,
+        readout="ones",
+        noise=0.1,
+    )
     ridges, alphas = np.geomspace(1e-6, 1e2, 4)[:, None], np.array([0.5, 1.0, 4.0])
     expected = predict(problem, ridge=ridges, alpha=alphas)
     with jax.enable_x64(True):
         found = predict(problem, ridge=jnp.asarray(ridges), alpha=jnp.asarray(alphas))
         assert found.risk.shape == (4, 3)
         assert np.asarray(found.risk) == pytest.approx(expected.risk, rel=1e-10)
-        assert np.asarray(found.training_error) == pytest.approx(expected.training_error, rel=1e-8, abs=1e-12)
+        assert np.asarray(found.training_error) == pytest.approx(
+            expected.training_error, rel=1e-8, abs=1e-12
+        )
         assert np.all(np.asarray(found.residual) < 1e-9)
         inside = jax.jit(lambda ridge: predict(problem, ridge=ridge).risk)(0.03)
         assert float(inside) == pytest.approx(predict(problem).risk, rel=1e-9)
@@ -61,12 +85,27 @@ def test_arrays_jit_and_the_numpy_solver_agree() -> None:
 
 
 def test_gradients_of_the_training_error_through_vmap() -> None:
-    problem = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=2, step=1, ridge=0.03, readout="ones", noise=0.1)
+    problem = Problem(
+        student="tanh",
+        teacher="sin",
+        alpha=3,
+        beta=1,
+        alpha0=2,
+        step=1,
+        ridge=0.03,
+        readout="ones",
+        noise=0.1,
+    )
     with jax.enable_x64(True):
-        slopes = jax.vmap(jax.grad(lambda ridge: predict(problem, ridge=ridge).training_error))(jnp.array([0.03, 0.3]))
+        slopes = jax.vmap(jax.grad(lambda ridge: predict(problem, ridge=ridge).training_error))(
+            jnp.array([0.03, 0.3])
+        )
     for ridge, slope in zip((0.03, 0.3), slopes, strict=True):
         h = 1e-4 * ridge
-        difference = (predict(problem, ridge=ridge + h).training_error - predict(problem, ridge=ridge - h).training_error) / (2 * h)
+        difference = (
+            predict(problem, ridge=ridge + h).training_error
+            - predict(problem, ridge=ridge - h).training_error
+        ) / (2 * h)
         assert float(slope) == pytest.approx(difference, rel=1e-5)
 
 
@@ -86,5 +125,8 @@ def test_what_it_refuses(fields: dict[str, Any], words: str) -> None:
 
 def test_noise_inside_jit_is_refused() -> None:
     problem = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=2, readout="ones")
-    with jax.enable_x64(True), pytest.raises(InvalidParameter, match="noise must be known where it is used"):
+    with (
+        jax.enable_x64(True),
+        pytest.raises(InvalidParameter, match="noise must be known where it is used"),
+    ):
         jax.jit(lambda noise: predict(problem, noise=noise).risk)(0.1)

@@ -9,7 +9,17 @@ import pytest
 
 from firststep import InvalidParameter, Problem, optimal, predict
 
-PROBLEM = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=5, step=1, ridge=0.01, noise=0.1, readout="ones")
+PROBLEM = Problem(
+    student="tanh",
+    teacher="sin",
+    alpha=3,
+    beta=1,
+    alpha0=5,
+    step=1,
+    ridge=0.01,
+    noise=0.1,
+    readout="ones",
+)
 
 
 def test_optimal_ridge_against_a_fine_grid() -> None:
@@ -20,7 +30,9 @@ def test_optimal_ridge_against_a_fine_grid() -> None:
     assert grid[np.argmin(risks)] == pytest.approx(found.values["ridge"], rel=0.05)
     h = 0.02
     around = predict(PROBLEM, ridge=found.values["ridge"] * np.exp([-h, 0, h])).risk
-    assert found.curvature[0, 0] == pytest.approx((around[0] - 2 * around[1] + around[2]) / h**2, rel=0.02)
+    assert found.curvature[0, 0] == pytest.approx(
+        (around[0] - 2 * around[1] + around[2]) / h**2, rel=0.02
+    )
     assert (around[2] - around[0]) / (2 * h) == pytest.approx(0, abs=1e-6)
     assert found.boundary == {}
 
@@ -31,7 +43,9 @@ def test_optimal_ridge_and_step_together() -> None:
     assert found.risk < optimal(PROBLEM, "ridge").risk
     for name in ("ridge", "step"):
         for factor in (0.97, 1.03):
-            assert predict(found.problem, **{name: found.values[name] * factor}).risk >= found.risk * (1 - 1e-10)
+            assert predict(
+                found.problem, **{name: found.values[name] * factor}
+            ).risk >= found.risk * (1 - 1e-10)
     assert np.all(np.linalg.eigvalsh(found.curvature) > 0)
     assert found.curvature == pytest.approx(found.curvature.T)
     json.dumps(found.to_dict(), allow_nan=False)
@@ -39,11 +53,23 @@ def test_optimal_ridge_and_step_together() -> None:
 
 
 def test_optima_at_the_end_of_the_range_are_said_to_be() -> None:
-    linear = Problem(student="z", teacher="z", alpha=3, beta=2, alpha0=2, step=0.5, ridge=0.1, readout="signs", step_exponent=0)
+    linear = Problem(
+        student="z",
+        teacher="z",
+        alpha=3,
+        beta=2,
+        alpha0=2,
+        step=0.5,
+        ridge=0.1,
+        readout="signs",
+        step_exponent=0,
+    )
     found = optimal(linear, "ridge")  # realisable and without noise: any ridge costs
     assert found.boundary == {"ridge": "0"}
     assert "at the end of the range: ridge -> 0" in str(found)
-    hopeless = PROBLEM.replace(teacher="z**2 - 1", student="tanh", step_exponent=0.5)  # odd student, even teacher: nothing to learn
+    hopeless = PROBLEM.replace(
+        teacher="z**2 - 1", student="tanh", step_exponent=0.5
+    )  # odd student, even teacher: nothing to learn
     assert optimal(hopeless, "ridge").boundary == {"ridge": "infinity"}
     inside = optimal(PROBLEM, "ridge", ranges={"ridge": (1e-4, 1e-3)})
     assert inside.boundary == {"ridge": "0.001"}

@@ -10,8 +10,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from firststep import Problem, predict
-from firststep.theory.bulk import State
-from firststep.theory.outcome import coherent_noise
+from firststep.theory.one_step.resolvent import State
+from firststep.theory.one_step.risk import coherent_noise
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_predict import solve
@@ -23,8 +23,17 @@ def test_paired_simulations_with_and_without_it(step: float, readout: str) -> No
     """Networks that step on y - f and on y, with the same random numbers: the difference of their risks is that of the theory."""
     d = 120
     problem = Problem(
-        student="tanh", teacher="sin", beta=1, alpha0=4, alpha=4, noise=0.1, readout=readout, step=step, ridge=0.01, dimension=d
-    )  # fmt: skip
+        student="tanh",
+        teacher="sin",
+        beta=1,
+        alpha0=4,
+        alpha=4,
+        noise=0.1,
+        readout=readout,
+        step=step,
+        ridge=0.01,
+        dimension=d,
+    )
     law, noise, ridge = problem.readout, problem.noise, problem.ridge
     rng = np.random.default_rng(7)
     n = 4 * d
@@ -43,8 +52,13 @@ def test_paired_simulations_with_and_without_it(step: float, readout: str) -> No
             risks = []
             for residual in (labels, labels - output):
                 weights = start + step * step_inputs.T @ (residual[:, None] * values * slope) / n
-                features, seen = np.tanh(inputs @ weights) / np.sqrt(d), np.tanh(tests @ weights) / np.sqrt(d)
-                fit = np.linalg.solve(features.T @ features / n + ridge / d * np.eye(d), features.T @ wanted / n)
+                features, seen = (
+                    np.tanh(inputs @ weights) / np.sqrt(d),
+                    np.tanh(tests @ weights) / np.sqrt(d),
+                )
+                fit = np.linalg.solve(
+                    features.T @ features / n + ridge / d * np.eye(d), features.T @ wanted / n
+                )
                 risks.append(np.mean((seen @ fit - np.sin(tests @ theta)) ** 2))
             differences.append(risks[0] - risks[1])
     measured, error = np.mean(differences), np.std(differences) / np.sqrt(len(differences))
@@ -82,20 +96,42 @@ def test_noise_along_the_readout_by_brute_force() -> None:
 
 
 def test_it_vanishes_with_the_dimension_and_is_not_in_the_spiked_model() -> None:
-    problem = Problem(student="tanh", teacher="sin", beta=1, alpha0=4, alpha=4, noise=0.1, readout="signs", step=1, ridge=0.01)
+    problem = Problem(
+        student="tanh",
+        teacher="sin",
+        beta=1,
+        alpha0=4,
+        alpha=4,
+        noise=0.1,
+        readout="signs",
+        step=1,
+        ridge=0.01,
+    )
     gaps = []
     for d in (200, 2000, 20_000):
         with_it = predict(problem.replace(dimension=d)).risk
         gaps.append(abs(solve(problem.replace(dimension=d), own_output=False).risk / with_it - 1))
     assert gaps[0] > 3 * gaps[1] > 9 * gaps[2]
     spiked = problem.replace(dimension=200)
-    assert predict(spiked, bulk="isotropic").risk == pytest.approx(solve(spiked, "isotropic", own_output=False).risk, rel=1e-12)
+    assert predict(spiked, bulk="isotropic").risk == pytest.approx(
+        solve(spiked, "isotropic", own_output=False).risk, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("readout", ["signs", "gaussian"])
 def test_derivative_of_the_coherent_part(readout: str) -> None:
     """d J/dE and d J/dD of J = s^T noise^-1 s, as the gradient of the error uses them."""
-    problem = Problem(student="relu", teacher="sin", beta=1, alpha0=2, alpha=3, readout=readout, step=1, ridge=0.05, dimension=300)
+    problem = Problem(
+        student="relu",
+        teacher="sin",
+        beta=1,
+        alpha0=2,
+        alpha=3,
+        readout=readout,
+        step=1,
+        ridge=0.05,
+        dimension=300,
+    )
     setup, solution, _, _ = prepared(problem)
     bulk, mean, state = setup.bulk, setup.mean, solution.state
     source = np.random.default_rng(0).standard_normal(bulk.mass.shape)
@@ -111,7 +147,13 @@ def test_derivative_of_the_coherent_part(readout: str) -> None:
         h = 1e-5 * state.energy[0, place]
         move = np.zeros_like(state.energy)
         move[0, place] = h
-        by_energy = (value(state.energy + move, state.diagonal) - value(state.energy - move, state.diagonal)) / (2 * h)
-        by_diagonal = (value(state.energy, state.diagonal + move) - value(state.energy, state.diagonal - move)) / (2 * h)
+        by_energy = (
+            value(state.energy + move, state.diagonal) - value(state.energy - move, state.diagonal)
+        ) / (2 * h)
+        by_diagonal = (
+            value(state.energy, state.diagonal + move) - value(state.energy, state.diagonal - move)
+        ) / (2 * h)
         assert by_energy == pytest.approx(-(turned[place] ** 2), rel=1e-5, abs=1e-7)
-        assert by_diagonal == pytest.approx(turned[place] ** 2 - answer[place] ** 2, rel=1e-5, abs=1e-7)
+        assert by_diagonal == pytest.approx(
+            turned[place] ** 2 - answer[place] ** 2, rel=1e-5, abs=1e-7
+        )

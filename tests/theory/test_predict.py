@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from firststep import InvalidParameter, NotConverged, Problem, predict, small_step
-from firststep.theory import predict as verb
-from firststep.theory import ridge_equations, solver
-from firststep.theory.resolution import choose
+from firststep.theory.one_step import fit as ridge_equations
+from firststep.theory.one_step import predict as verb
+from firststep.theory.one_step import solve as solver
+from firststep.theory.one_step.nodes import choose
 
 sys.path.insert(0, str(Path(__file__).parent))
 import oracle
@@ -35,18 +36,26 @@ def solve(problem: Problem, bulk: str = "exact", **changes: Any) -> solver.Point
 def _same_model(entry: dict[str, Any]) -> bool:
     """The network's isotropic approximation with Gaussian rows is another model than ours; at finite d no step has no direction."""
     problem = entry["problem"]
-    other = "exact" in entry["function"] and entry["bulk"] == "isotropic" and problem["init"] == "gaussian"
+    other = (
+        "exact" in entry["function"]
+        and entry["bulk"] == "isotropic"
+        and problem["init"] == "gaussian"
+    )
     still = problem["step"] == 0 and problem["dimension"] != "inf"
     return not (other or still)
 
 
 @pytest.mark.parametrize(
-    "entry", [e for e in ORACLE if _same_model(e)], ids=lambda e: f"{e['problem']['student']}, {e['problem']['readout']}"
+    "entry",
+    [e for e in ORACLE if _same_model(e)],
+    ids=lambda e: f"{e['problem']['student']}, {e['problem']['readout']}",
 )
 def test_agrees_with_an_independent_transcription(entry: dict[str, Any]) -> None:
     problem = Problem(**entry["problem"])
     small = problem.dimension == np.inf and problem.step_exponent == 0
-    found = solve(problem, entry["bulk"], common_mode=small and problem.readout.mean != 0, own_output=False)
+    found = solve(
+        problem, entry["bulk"], common_mode=small and problem.readout.mean != 0, own_output=False
+    )
     assert found.risk == pytest.approx(entry["risk"], rel=2e-9 + 2 * entry["accuracy"])
     assert found.training_error == pytest.approx(entry["training_error"], rel=1e-6, abs=1e-11)
 
@@ -56,7 +65,16 @@ def test_agrees_with_an_independent_transcription(entry: dict[str, Any]) -> None
     [
         dict(student="tanh", teacher="tanh", alpha0=0.5, step=4.0, ridge=0.1, dimension=2000),
         dict(student="erf", teacher="sin", alpha0=3.0, step=1.5, ridge=1e-3, init="gaussian"),
-        dict(student="sin", teacher="tanh", alpha0=0.8, step=2.0, ridge=1.0, dimension=700, init="gaussian", noise=0.3),
+        dict(
+            student="sin",
+            teacher="tanh",
+            alpha0=0.8,
+            step=2.0,
+            ridge=1.0,
+            dimension=700,
+            init="gaussian",
+            noise=0.3,
+        ),
     ],
 )
 def test_agrees_with_the_special_case_of_odd_students(changes: dict[str, Any]) -> None:
@@ -70,10 +88,27 @@ def test_agrees_with_the_reference_networks() -> None:
     """59 simulated networks at two ridges: every risk within 3 standard errors or 1.5 %, no bias."""
     scores = []
     for entry in REFERENCE:
-        fields = ("student", "teacher", "dimension", "alpha", "beta", "alpha0", "step", "step_exponent", "noise", "readout", "init")
-        found = predict(Problem(**{name: entry[name] for name in fields}, ridge=tuple(entry["ridge"])))
+        fields = (
+            "student",
+            "teacher",
+            "dimension",
+            "alpha",
+            "beta",
+            "alpha0",
+            "step",
+            "step_exponent",
+            "noise",
+            "readout",
+            "init",
+        )
+        found = predict(
+            Problem(**{name: entry[name] for name in fields}, ridge=tuple(entry["ridge"]))
+        )
         for quantity in ("risk", "training_error"):
-            mean, error = np.array(entry[f"{quantity}_mean"]), np.array(entry[f"{quantity}_standard_error"])
+            mean, error = (
+                np.array(entry[f"{quantity}_mean"]),
+                np.array(entry[f"{quantity}_standard_error"]),
+            )
             theory = getattr(found, quantity)
             off = (np.abs(theory - mean) > 3 * error) & (np.abs(theory / mean - 1) > 0.015)
             assert not off.any(), (entry, theory)
@@ -90,10 +125,18 @@ def test_small_steps_and_random_features_agree_with_closed_forms(seed: int) -> N
     readouts = ("gaussian", "ones", "signs", "0:0.5,2:0.5")
     alpha, beta, alpha0, step = 10 ** rng.uniform(-1, 1, 4)
     problem = Problem(
-        student=students[seed % 6], teacher=("tanh", "centered(relu)", "sin")[seed % 3], alpha=alpha, beta=beta, alpha0=alpha0,
-        step=step, step_exponent=0, ridge=10 ** rng.uniform(-6, 1), noise=0.2 * (seed % 2), readout=readouts[rng.integers(4)],
+        student=students[seed % 6],
+        teacher=("tanh", "centered(relu)", "sin")[seed % 3],
+        alpha=alpha,
+        beta=beta,
+        alpha0=alpha0,
+        step=step,
+        step_exponent=0,
+        ridge=10 ** rng.uniform(-6, 1),
+        noise=0.2 * (seed % 2),
+        readout=readouts[rng.integers(4)],
         init=("sphere", "gaussian")[seed % 2],
-    )  # fmt: skip
+    )
     closed, found = small_step(problem), predict(problem)
     assert found.risk == pytest.approx(closed.risk, rel=1e-8)
     assert found.random_features_risk == pytest.approx(closed.random_features_risk, rel=1e-8)
@@ -101,7 +144,17 @@ def test_small_steps_and_random_features_agree_with_closed_forms(seed: int) -> N
 
 
 def test_small_step_at_finite_dimension_tends_to_its_limit() -> None:
-    problem = Problem(student="relu", teacher="tanh", alpha=2, beta=1.5, alpha0=2, step=2, step_exponent=0, ridge=0.1, noise=0.1)
+    problem = Problem(
+        student="relu",
+        teacher="tanh",
+        alpha=2,
+        beta=1.5,
+        alpha0=2,
+        step=2,
+        step_exponent=0,
+        ridge=0.1,
+        noise=0.1,
+    )
     limit = predict(problem).risk
     gaps = [abs(predict(problem.replace(dimension=d)).risk - limit) for d in (10**4, 10**6, 10**8)]
     assert gaps[0] < 1e-3 * limit
@@ -118,20 +171,35 @@ def test_no_step_does_not_depend_on_what_the_step_would_have_been() -> None:
 
 
 @pytest.mark.parametrize(
-    ("student", "teacher", "limit"), [("tanh", "erf", 1e-8), ("gelu", "sin", 1e-8), ("relu", "abs", 1e-6), ("abs", "sign", 1e-6)]
+    ("student", "teacher", "limit"),
+    [("tanh", "erf", 1e-8), ("gelu", "sin", 1e-8), ("relu", "abs", 1e-6), ("abs", "sign", 1e-6)],
 )
 @pytest.mark.parametrize("readout", ["ones", "signs", "gaussian"])
-def test_doubling_every_rule_changes_nothing(student: str, teacher: str, limit: float, readout: str) -> None:
+def test_doubling_every_rule_changes_nothing(
+    student: str, teacher: str, limit: float, readout: str
+) -> None:
     """Against half the spacings, more label nodes, and more student nodes; and the reported error covers the true one."""
     problem = Problem(
-        student=student, teacher=teacher, alpha=1.7, beta=1.2, alpha0=1.5, step=1.3, ridge=0.02, noise=0.1, readout=readout
+        student=student,
+        teacher=teacher,
+        alpha=1.7,
+        beta=1.2,
+        alpha0=1.5,
+        step=1.3,
+        ridge=0.02,
+        noise=0.1,
+        readout=readout,
     )
     found = predict(problem)
     values, _ = verb.broadcast(problem, {})
     model, numbers = verb.model_of(problem, "exact", True), verb.numbers_of(problem, values, True)
     resolution = choose(model, problem.readout, numbers)[0].finer()
-    resolution = resolution._replace(student=resolution.student._replace(nodes=2 * resolution.student.nodes))
-    resolution = resolution._replace(teacher=resolution.teacher._replace(nodes=2 * resolution.teacher.nodes))
+    resolution = resolution._replace(
+        student=resolution.student._replace(nodes=2 * resolution.student.nodes)
+    )
+    resolution = resolution._replace(
+        teacher=resolution.teacher._replace(nodes=2 * resolution.teacher.nodes)
+    )
     doubled = solver._solve_group(model, problem.readout, resolution, numbers)[0]
     gap = abs(found.risk - doubled.risk)
     assert gap <= limit * found.risk
@@ -143,10 +211,22 @@ RIDGES = np.array([1e-8, 1e-4, 1.0, 1e4])
 
 @pytest.mark.parametrize("ratio", [0.05, 1.0, 100.0])
 @pytest.mark.parametrize("alpha0", [0.05, 0.7, 100.0])
-@pytest.mark.parametrize(("student", "readout"), [("tanh", "ones"), ("relu", "signs"), ("softplus", "ones")])
-def test_converges_at_the_interpolation_peak(student: str, readout: str, alpha0: float, ratio: float) -> None:
+@pytest.mark.parametrize(
+    ("student", "readout"), [("tanh", "ones"), ("relu", "signs"), ("softplus", "ones")]
+)
+def test_converges_at_the_interpolation_peak(
+    student: str, readout: str, alpha0: float, ratio: float
+) -> None:
     """alpha = beta, ridge 1e-8 to 1e4, steps from none to 50, with and without an atom in the bulk."""
-    problem = Problem(student=student, teacher="tanh", alpha=ratio, beta=ratio, alpha0=alpha0, noise=0.1, readout=readout)
+    problem = Problem(
+        student=student,
+        teacher="tanh",
+        alpha=ratio,
+        beta=ratio,
+        alpha0=alpha0,
+        noise=0.1,
+        readout=readout,
+    )
     for step in (0.0, 0.3, 50.0):
         found = predict(problem, ridge=RIDGES, step=step)
         assert list(found.status) == ["converged"] * 4
@@ -157,7 +237,9 @@ def test_converges_at_the_interpolation_peak(student: str, readout: str, alpha0:
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.05, 100.0), (100.0, 0.05), (2.0, 2.0)])
 def test_converges_with_a_gaussian_readout(alpha: float, beta: float) -> None:
-    problem = Problem(student="relu", teacher="tanh", alpha=alpha, beta=beta, alpha0=0.7, step=2.0, noise=0.1)
+    problem = Problem(
+        student="relu", teacher="tanh", alpha=alpha, beta=beta, alpha0=0.7, step=2.0, noise=0.1
+    )
     found = predict(problem, ridge=RIDGES)
     assert list(found.status) == ["converged"] * 4
     odd = predict(problem.replace(student="tanh", step=20.0), ridge=RIDGES)
@@ -165,12 +247,31 @@ def test_converges_with_a_gaussian_readout(alpha: float, beta: float) -> None:
 
 
 def test_converges_where_the_width_is_a_handful_of_neurons() -> None:
-    problem = Problem(student="gelu", teacher="relu", alpha=0.5, beta=0.5, alpha0=1.0, step=1.0, noise=0.1, dimension=40)
+    problem = Problem(
+        student="gelu",
+        teacher="relu",
+        alpha=0.5,
+        beta=0.5,
+        alpha0=1.0,
+        step=1.0,
+        noise=0.1,
+        dimension=40,
+    )
     assert list(predict(problem, ridge=RIDGES).status) == ["converged"] * 4
 
 
 def test_scalar_and_batched_calls_agree() -> None:
-    problem = Problem(student="relu", teacher="tanh", alpha=2, beta=1, alpha0=2, step=1, ridge=0.02, noise=0.1, readout="signs")
+    problem = Problem(
+        student="relu",
+        teacher="tanh",
+        alpha=2,
+        beta=1,
+        alpha0=2,
+        step=1,
+        ridge=0.02,
+        noise=0.1,
+        readout="signs",
+    )
     alphas, steps = np.geomspace(0.2, 20, 5)[:, None], np.array([0.0, 0.5, 4.0])
     batch = predict(problem, alpha=alphas, step=steps)
     assert batch.shape == (5, 3)
@@ -188,7 +289,16 @@ def test_scalar_and_batched_calls_agree() -> None:
 
 
 def test_never_returns_a_number_it_does_not_trust(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = Problem(student="relu", teacher="tanh", alpha=2, beta=1, alpha0=2, step=1, ridge=0.02, readout="signs")
+    problem = Problem(
+        student="relu",
+        teacher="tanh",
+        alpha=2,
+        beta=1,
+        alpha0=2,
+        step=1,
+        ridge=0.02,
+        readout="signs",
+    )
     monkeypatch.setattr(ridge_equations, "MOST_ITERATIONS", 2)
     with pytest.raises(NotConverged, match="did not converge"):
         predict(problem)
@@ -204,14 +314,30 @@ def test_never_returns_a_number_it_does_not_trust(monkeypatch: pytest.MonkeyPatc
 
 def test_functions_of_kappa_add_up() -> None:
     for step in (0.0, 1.0):
-        problem = Problem(student="relu", teacher="sin(z) + 0.3*z**2", alpha=2, beta=1, alpha0=2, step=step, ridge=0.02, noise=0.3)
+        problem = Problem(
+            student="relu",
+            teacher="sin(z) + 0.3*z**2",
+            alpha=2,
+            beta=1,
+            alpha0=2,
+            step=step,
+            ridge=0.02,
+            noise=0.3,
+        )
         found = predict(problem)
         point = found.points[0]
         assert np.sum(point.omega * point.error) - 0.09 == pytest.approx(found.risk, rel=1e-12)
         density = np.exp(-(found.kappa**2) / 2)
         density /= density.sum()
-        assert np.sum(density * found.error_by_kappa) == pytest.approx(found.risk, rel=1e-3)  # shown to |kappa| = 5 only
-        assert found.kappa.shape == found.learned_function.shape == found.target_function.shape == found.linear_coefficient.shape
+        assert np.sum(density * found.error_by_kappa) == pytest.approx(
+            found.risk, rel=1e-3
+        )  # shown to |kappa| = 5 only
+        assert (
+            found.kappa.shape
+            == found.learned_function.shape
+            == found.target_function.shape
+            == found.linear_coefficient.shape
+        )
     linear = predict(Problem(student="tanh", teacher="z", alpha=50, beta=20, ridge=1e-6, step=0))
     assert np.polyfit(linear.kappa, linear.learned_function, 1)[0] == pytest.approx(1.0, abs=1e-2)
     assert linear.learned_function == pytest.approx(linear.target_function, abs=0.06)
@@ -219,14 +345,33 @@ def test_functions_of_kappa_add_up() -> None:
 
 def test_the_mean_features_are_fitted_freely_at_infinite_dimension() -> None:
     """The projection limit: what is left of the target is orthogonal to the mean features; dense readouts leave only a parity."""
-    ones = predict(Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=5, step=2, ridge=0.1, readout="ones")).points[0]
+    ones = predict(
+        Problem(
+            student="tanh",
+            teacher="sin",
+            alpha=3,
+            beta=1,
+            alpha0=5,
+            step=2,
+            ridge=0.1,
+            readout="ones",
+        )
+    ).points[0]
     left = ones.weights * (ones.target[0] - ones.learned)
-    problem = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=5, step=2, ridge=0.1, readout="ones")
+    problem = Problem(
+        student="tanh", teacher="sin", alpha=3, beta=1, alpha0=5, step=2, ridge=0.1, readout="ones"
+    )
     values, _ = verb.broadcast(problem, {})
     constants = verb.step_constants(problem, values)
     z = np.linspace(-9, 9, 2001)
     weight = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
-    feature = np.tanh(constants["spike_strength"] * ones.kappa[:, None] + np.sqrt(constants["bulk_variance"]) * z) @ weight
+    feature = (
+        np.tanh(
+            constants["spike_strength"] * ones.kappa[:, None]
+            + np.sqrt(constants["bulk_variance"]) * z
+        )
+        @ weight
+    )
     assert abs(np.sum(left * feature)) < 1e-10 * np.sum(np.abs(left * feature))
     dense = predict(problem.replace(readout="gaussian"))
     middle = np.abs(dense.kappa) < 3
@@ -236,7 +381,15 @@ def test_the_mean_features_are_fitted_freely_at_infinite_dimension() -> None:
 
 def test_limits_of_many_samples_and_a_strong_ridge() -> None:
     problem = Problem(
-        student="tanh", teacher="sin(z) + 0.3*z**2", alpha=3, beta=1, alpha0=5, step=2, ridge=0.1, noise=0.2, dimension=500
+        student="tanh",
+        teacher="sin(z) + 0.3*z**2",
+        alpha=3,
+        beta=1,
+        alpha0=5,
+        step=2,
+        ridge=0.1,
+        noise=0.2,
+        dimension=500,
     )
     target = problem.teacher.moments.second_moment
     heavy = predict(problem, ridge=1e9)
@@ -250,13 +403,26 @@ def test_limits_of_many_samples_and_a_strong_ridge() -> None:
 
 
 def test_odd_students_do_not_see_the_sign_of_the_readout() -> None:
-    problem = Problem(student="tanh", teacher="relu", alpha=2, beta=1, alpha0=2, step=2, ridge=0.02, noise=0.1)
-    assert predict(problem.replace(readout="ones")).risk == pytest.approx(predict(problem.replace(readout="signs")).risk, rel=1e-12)
+    problem = Problem(
+        student="tanh", teacher="relu", alpha=2, beta=1, alpha0=2, step=2, ridge=0.02, noise=0.1
+    )
+    assert predict(problem.replace(readout="ones")).risk == pytest.approx(
+        predict(problem.replace(readout="signs")).risk, rel=1e-12
+    )
 
 
 def test_the_bulks_differ_and_agree_where_they_must() -> None:
     problem = Problem(
-        student="relu", teacher="tanh", alpha=2, beta=1, alpha0=0.5, step=4, ridge=0.01, noise=0.1, readout="signs", init="sphere"
+        student="relu",
+        teacher="tanh",
+        alpha=2,
+        beta=1,
+        alpha0=0.5,
+        step=4,
+        ridge=0.01,
+        noise=0.1,
+        readout="signs",
+        init="sphere",
     )
     exact, isotropic = predict(problem).risk, predict(problem, bulk="isotropic").risk
     assert exact / isotropic > 1.15
@@ -275,7 +441,10 @@ def test_the_bulks_differ_and_agree_where_they_must() -> None:
         ({"alpha": [1.0, np.nan]}, "alpha must be finite and > 0; got nan"),
         ({"noise": [[-0.1]]}, "noise must be finite and >= 0; got -0.1"),
         ({"alpha": []}, "alpha must be at least one number"),
-        ({"alpha": [1.0, 2.0], "beta": [1.0, 2.0, 3.0]}, "fields must be arrays that broadcast together"),
+        (
+            {"alpha": [1.0, 2.0], "beta": [1.0, 2.0, 3.0]},
+            "fields must be arrays that broadcast together",
+        ),
         ({"alpha": "many"}, "alpha must be"),
         ({"step": 1e-9}, "step must be 0, or at least"),
     ],
@@ -295,29 +464,52 @@ def test_regimes_without_a_limit_are_refused() -> None:
         predict(problem, bulk="isotopic")
 
 
-@pytest.mark.parametrize("student", ["sign", "abs", "z", "z**2", "z + 0.5*(z**2-1)", "relu(z-1)", "sin(3*z)"])
+@pytest.mark.parametrize(
+    "student", ["sign", "abs", "z", "z**2", "z + 0.5*(z**2-1)", "relu(z-1)", "sin(3*z)"]
+)
 @pytest.mark.parametrize("teacher", ["sign", "z**2", "tanh"])
 def test_unusual_activations(student: str, teacher: str) -> None:
     """Students the gradient does not see, without a linear part, polynomial, oscillating: solved, or refused with a reason."""
     for readout in ("ones", "gaussian"):
         found = predict(
-            Problem(student=student, teacher=teacher, alpha=2, beta=1, alpha0=1.5, step=0.8, ridge=0.1, noise=0.1, readout=readout)
+            Problem(
+                student=student,
+                teacher=teacher,
+                alpha=2,
+                beta=1,
+                alpha0=1.5,
+                step=0.8,
+                ridge=0.1,
+                noise=0.1,
+                readout=readout,
+            )
         )
         assert found.status == "converged"
         assert 0 < found.risk < 50
 
 
 def test_a_prediction_shows_itself() -> None:
-    found = predict(Problem(student="erf", teacher="erf", alpha=3, beta=2, ridge=0.01, noise=0.1, step=4, step_exponent=0))
+    found = predict(
+        Problem(
+            student="erf",
+            teacher="erf",
+            alpha=3,
+            beta=2,
+            ridge=0.01,
+            noise=0.1,
+            step=4,
+            step_exponent=0,
+        )
+    )
     text = str(found)
     assert "test risk" in text
     assert "converged" in text
     table = found.to_dict()
     json.dumps(table, allow_nan=False)
-    asked = (
-        "problem risk training_error alignment spike_strength bulk_variance random_features_risk kernel_lower_bound tau_star status"
+    asked = "problem risk training_error alignment spike_strength bulk_variance random_features_risk kernel_lower_bound tau_star status"
+    assert set(asked.split()) | {"residual", "iterations", "quadrature_error", "seconds"} <= set(
+        table
     )
-    assert set(asked.split()) | {"residual", "iterations", "quadrature_error", "seconds"} <= set(table)
     assert found.tau_star == pytest.approx(0.0, abs=1e-12)
     assert found.tau_minimiser == pytest.approx(np.sqrt(3), abs=1e-6)
     assert found.outlier > 1 + np.sqrt(2)

@@ -12,19 +12,29 @@ from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
-from firststep.theory import outliers, resolvent, spectra
-from firststep.theory.bulk import equations
 from firststep.theory.closed_forms import isotropic_spectrum, weight_spectrum
-from firststep.theory.outcome import forms
-from firststep.theory.predict import predict
-from firststep.theory.spectra import spectral_law
+from firststep.theory.one_step.predict import predict
+from firststep.theory.one_step.resolvent import equations
+from firststep.theory.one_step.risk import forms
+from firststep.theory.spectrum import law as spectra
+from firststep.theory.spectrum import outliers, resolvent
+from firststep.theory.spectrum.law import spectral_law
 
 Array = NDArray[np.float64]
 RELU = "centered(relu)"
 
 
 def problem(**changes: Any) -> Problem:
-    base = dict(student="tanh", teacher="tanh", alpha=2.0, beta=1.0, alpha0=0.5, step=4.0, readout="ones", init="sphere")
+    base = dict(
+        student="tanh",
+        teacher="tanh",
+        alpha=2.0,
+        beta=1.0,
+        alpha0=0.5,
+        step=4.0,
+        readout="ones",
+        init="sphere",
+    )
     return Problem(**{**base, **changes})
 
 
@@ -38,7 +48,9 @@ def marchenko_pastur(s: Array, beta: float) -> Array:
 def test_weights_without_a_step_are_marchenko_pastur(beta: float) -> None:
     found = spectral_law(problem(alpha0=0, beta=beta))
     inner = slice(2, -2)
-    np.testing.assert_allclose(found.density[inner], marchenko_pastur(found.values[inner], beta), rtol=2e-6)
+    np.testing.assert_allclose(
+        found.density[inner], marchenko_pastur(found.values[inner], beta), rtol=2e-6
+    )
     assert found.edges == pytest.approx((abs(1 - math.sqrt(beta)), 1 + math.sqrt(beta)), abs=5e-6)
     assert found.zeros == pytest.approx(max(0.0, 1 - 1 / beta))
     assert found.mass == pytest.approx(1, abs=1e-6)
@@ -52,7 +64,12 @@ def noisy_linear(x: Array, question: Problem) -> Array:
     rho = D/(c1^2 S), from lambda = x > 0, where m > 0, to lambda = -x - i0 along a circle.
     """
     moments = question.student.moments
-    alpha, beta, c1, mu2 = question.alpha, question.beta, moments.linear**2, moments.nonlinear_variance
+    alpha, beta, c1, mu2 = (
+        question.alpha,
+        question.beta,
+        moments.linear**2,
+        moments.nonlinear_variance,
+    )
     S, m, trace = np.full(x.shape, 0.5 + 0j), np.full(x.shape, 1e9 + 0j), 0j
     for angle in [*np.linspace(math.pi, 0.3, 60), *np.geomspace(0.3, 1e-3, 40), 1e-9]:
         ridge = -x * np.exp(1j * angle)
@@ -64,25 +81,35 @@ def noisy_linear(x: Array, question: Problem) -> Array:
             m = np.where(np.abs(roots[0] - m) < np.abs(roots[1] - m), roots[0], roots[1])
             trace = 1 / (D * (1 + m))
             S = 0.5 * S + 0.5 * (1 - beta / alpha * (1 - ridge * trace))
-    return np.abs(trace.imag) / math.pi  # of two conjugate solutions the iteration may end in either
+    return (
+        np.abs(trace.imag) / math.pi
+    )  # of two conjugate solutions the iteration may end in either
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(2.0, 0.7), (0.8, 1.5)])
 def test_kernel_without_a_step_is_noisy_linear(alpha: float, beta: float) -> None:
-    question = problem(alpha0=0, alpha=alpha, beta=beta, student="relu", init="gaussian", dimension=300)
+    question = problem(
+        alpha0=0, alpha=alpha, beta=beta, student="relu", init="gaussian", dimension=300
+    )
     found = spectral_law(question, "kernel")
     some = slice(6, -6, 12)
-    np.testing.assert_allclose(found.density[some], noisy_linear(found.values[some], question), rtol=1e-4)
+    np.testing.assert_allclose(
+        found.density[some], noisy_linear(found.values[some], question), rtol=1e-4
+    )
     assert found.zeros == pytest.approx(max(0.0, 1 - alpha / beta))
     assert found.mass == pytest.approx(1, abs=1e-5)
     # the mean of relu: one eigenvalue near N c0^2
-    assert found.outliers[0] == pytest.approx(beta * 300 * question.student.moments.mean**2, rel=0.05)
+    assert found.outliers[0] == pytest.approx(
+        beta * 300 * question.student.moments.mean**2, rel=0.05
+    )
 
 
 @pytest.mark.parametrize(("beta", "readout"), [(0.5, "gaussian"), (2.0, "ones")])
 @pytest.mark.parametrize("ratio", [0.8, 1.3, 4.0])
 def test_small_step_is_the_closed_form(beta: float, readout: str, ratio: float) -> None:
-    question = problem(beta=beta, readout=readout, step_exponent=0, student=RELU, noise=0.2, init="gaussian")
+    question = problem(
+        beta=beta, readout=readout, step_exponent=0, student=RELU, noise=0.2, init="gaussian"
+    )
     expected = weight_spectrum(question.replace(step=ratio * weight_spectrum(question).threshold))
     found = spectral_law(expected.problem)
     assert found.edges == pytest.approx((expected.bulk_low, expected.bulk_high), abs=1e-4)
@@ -95,16 +122,35 @@ def test_small_step_is_the_closed_form(beta: float, readout: str, ratio: float) 
 def test_isotropic_weights_are_the_closed_form(student: str) -> None:
     question = problem(student=student, beta=2.0, dimension=400, noise=0.1, init="gaussian")
     found, predicted = spectral_law(question, bulk="isotropic"), predict(question)
-    expected = isotropic_spectrum(2.0, float(predicted.bulk_variance), float(predicted.spike_strength) * math.sqrt(800))
-    assert (*found.edges, *found.outliers) == pytest.approx((expected.low, expected.high, expected.top), rel=1e-5)
+    expected = isotropic_spectrum(
+        2.0, float(predicted.bulk_variance), float(predicted.spike_strength) * math.sqrt(800)
+    )
+    assert (*found.edges, *found.outliers) == pytest.approx(
+        (expected.low, expected.high, expected.top), rel=1e-5
+    )
 
 
 CASES = [
     dict(student=RELU, readout="signs", noise=0.1),
     dict(student="tanh", readout="ones"),
     dict(student="relu", readout="ones", teacher="relu", beta=2.0, alpha=1.0, alpha0=2.0, step=1.0),
-    dict(student="tanh", readout="gaussian", teacher="sin", beta=0.5, alpha0=2.0, step=1.5, init="gaussian"),
-    dict(student="gelu", readout="-1:0.25,0.5:0.5,2:0.25", step_exponent=0.25, beta=1.5, init="gaussian", alpha0=1.0),
+    dict(
+        student="tanh",
+        readout="gaussian",
+        teacher="sin",
+        beta=0.5,
+        alpha0=2.0,
+        step=1.5,
+        init="gaussian",
+    ),
+    dict(
+        student="gelu",
+        readout="-1:0.25,0.5:0.5,2:0.25",
+        step_exponent=0.25,
+        beta=1.5,
+        init="gaussian",
+        alpha0=1.0,
+    ),
 ]
 
 
@@ -135,7 +181,10 @@ def test_the_bulk_is_that_of_rows_with_its_covariance(student: str, beta: float)
     rng, d, n0 = np.random.default_rng(0), 500, 250
     inputs = rng.standard_normal((n0, d))
     labels = np.tanh(inputs[:, 0]) + 0.1 * rng.standard_normal(n0)
-    data, square = inputs.T @ (labels[:, None] * inputs) / n0, inputs.T @ (labels[:, None] ** 2 * inputs) / n0
+    data, square = (
+        inputs.T @ (labels[:, None] * inputs) / n0,
+        inputs.T @ (labels[:, None] ** 2 * inputs) / n0,
+    )
     tilted = np.eye(d) + 4 * constants.linear * data
     covariance = tilted @ tilted + 16 * constants.rest / 0.5 * square
     rows = np.linalg.cholesky(covariance) @ rng.standard_normal((d, round(beta * d))) / math.sqrt(d)
@@ -177,19 +226,32 @@ def test_an_outlier_is_a_zero_of_the_determinant(changes: dict[str, Any], of: st
     for z in found:
         signs = []
         for place in (z * (1 - 1e-4), z * (1 + 1e-4)):
-            solved = resolvent.polish(made, resolvent.first_state(made, np.array([-place])), np.array([-place]), 1e-10, 30)
-            root = np.sqrt(np.tile(solved.weights[0], mean_kernel(made, solved.state).shape[0] // solved.weights.shape[1]))
-            matrix = np.eye(root.size) + root[:, None] * mean_kernel(made, solved.state) * root[None, :]
+            solved = resolvent.polish(
+                made, resolvent.first_state(made, np.array([-place])), np.array([-place]), 1e-10, 30
+            )
+            root = np.sqrt(
+                np.tile(
+                    solved.weights[0],
+                    mean_kernel(made, solved.state).shape[0] // solved.weights.shape[1],
+                )
+            )
+            matrix = (
+                np.eye(root.size) + root[:, None] * mean_kernel(made, solved.state) * root[None, :]
+            )
             signs.append(np.sum(np.linalg.eigvalsh(matrix) < 0))
         assert signs[0] == signs[1] + 1
 
 
 def test_a_second_outlier_comes_from_the_direction_of_the_teacher() -> None:
     """An even teacher gives the step nothing along itself, yet its square marks the data: theta is pulled out of the bulk."""
-    question = problem(student="relu", teacher="tanh(z**2-1)", beta=4.0, alpha0=4.0, step=2.0, dimension=300)
+    question = problem(
+        student="relu", teacher="tanh(z**2-1)", beta=4.0, alpha0=4.0, step=2.0, dimension=300
+    )
     found = spectral_law(question)
     assert len(found.outliers) == 2
-    assert found.outliers[1] == pytest.approx(2.675, rel=0.01)  # 2.643 +- 0.022 in twelve networks, the next at 2.465 +- 0.012
+    assert found.outliers[1] == pytest.approx(
+        2.675, rel=0.01
+    )  # 2.643 +- 0.022 in twelve networks, the next at 2.465 +- 0.012
     assert found.edges[1] < found.outliers[1] < 1.1 * found.edges[1]
     assert len(spectral_law(question, bulk="isotropic").outliers) == 1
 
@@ -230,13 +292,17 @@ def test_a_linear_student_on_square_data_is_a_product_of_two_square_matrices() -
 @pytest.mark.parametrize(("init", "count"), [("gaussian", 3), ("sphere", 2)])
 def test_outliers_in_a_gap(init: str, count: int) -> None:
     """The mean features pull a value out of the band of noise, and so does the spread of |w|^2, which the sphere has not."""
-    question = problem(student=RELU, alpha=40.0, beta=4.0, alpha0=8.0, step=0.2, init=init, dimension=200)
+    question = problem(
+        student=RELU, alpha=40.0, beta=4.0, alpha0=8.0, step=0.2, init=init, dimension=200
+    )
     found = spectral_law(question, "kernel")
     assert len(found.bands) == 2
     assert len(found.outliers) == count
     gap = found.outliers[1:]
     assert all(found.bands[0][1] < z < found.bands[1][0] for z in gap)
-    assert gap == pytest.approx((0.2895, 0.2116)[-len(gap) :], rel=0.03)  # ten networks: +- 0.0025 and +- 0.0016
+    assert gap == pytest.approx(
+        (0.2895, 0.2116)[-len(gap) :], rel=0.03
+    )  # ten networks: +- 0.0025 and +- 0.0016
 
 
 def test_too_few_neurons_for_the_nodes_of_a_gaussian_readout() -> None:

@@ -8,8 +8,12 @@ import scipy.special
 
 from firststep import Problem
 from firststep.activations import activation
-from firststep.theory import predict as verb
-from firststep.theory.bulk import (
+from firststep.theory.one_step import predict as verb
+from firststep.theory.one_step.fit import solve_numpy, start
+from firststep.theory.one_step.labels import label_rule
+from firststep.theory.one_step.moments import assemble, conditional, readout_rule
+from firststep.theory.one_step.nodes import READOUT_SPACING, choose, rules_for
+from firststep.theory.one_step.resolvent import (
     State,
     equations,
     overlap_map,
@@ -21,12 +25,8 @@ from firststep.theory.bulk import (
     triangle,
     unfold,
 )
-from firststep.theory.constants import slope_constants
-from firststep.theory.labels import label_rule
-from firststep.theory.resolution import READOUT_SPACING, choose, rules_for
-from firststep.theory.ridge_equations import solve_numpy, start
-from firststep.theory.setup import assemble, conditional, readout_rule
-from firststep.theory.step import step_law
+from firststep.theory.one_step.step import step_law
+from firststep.theory.student import slope_constants
 
 
 def prepared(problem: Problem):  # type: ignore[no-untyped-def]
@@ -34,10 +34,26 @@ def prepared(problem: Problem):  # type: ignore[no-untyped-def]
     values, _ = verb.broadcast(problem, {})
     model, numbers = verb.model_of(problem, "exact", True), verb.numbers_of(problem, values, True)
     rules = rules_for(model, problem.readout, choose(model, problem.readout, numbers)[0], numbers)
-    setup = assemble(model, rules, numbers, conditional(model, rules, numbers, np, scipy.special), None, np, lambda x: x, 3e-5)
+    setup = assemble(
+        model,
+        rules,
+        numbers,
+        conditional(model, rules, numbers, np, scipy.special),
+        None,
+        np,
+        lambda x: x,
+        3e-5,
+    )
     state = start(setup.bulk, numbers.ridge, rules.omega, setup.variance, np)
     before = np.broadcast_to(rules.omega, (1, rules.omega.size))
-    return setup, solve_numpy(setup.bulk, setup.mean, state, before, numbers.ridge, rules.omega, numbers.alpha), numbers, rules
+    return (
+        setup,
+        solve_numpy(
+            setup.bulk, setup.mean, state, before, numbers.ridge, rules.omega, numbers.alpha
+        ),
+        numbers,
+        rules,
+    )
 
 
 def test_constants_by_another_rule() -> None:
@@ -57,7 +73,9 @@ def test_constants_by_another_rule() -> None:
     assert slope_constants(activation("sigmoid")).is_odd is False
 
 
-@pytest.mark.parametrize(("teacher", "noise"), [("relu", 0.1), ("tanh", 0.0), ("sin(z) + 0.3*z**2", 0.3), ("sign", 0.2)])
+@pytest.mark.parametrize(
+    ("teacher", "noise"), [("relu", 0.1), ("tanh", 0.0), ("sin(z) + 0.3*z**2", 0.3), ("sign", 0.2)]
+)
 @pytest.mark.parametrize("width", [1.0, 0.1])
 def test_label_rule_integrates_rational_functions(teacher: str, noise: float, width: float) -> None:
     rule = label_rule(activation(teacher), 0.2, noise, width, 2)
@@ -88,12 +106,15 @@ def test_label_rule_moves_with_the_noise() -> None:
             return np.sum(r.weights[a] * r.nodes**power / (1 + r.nodes**2))
 
         h = 1e-4
-        difference = (integral(label_rule(teacher, 0.1, 0.3 + h, 0.5, 2)) - integral(label_rule(teacher, 0.1, 0.3 - h, 0.5, 2))) / (
-            2 * h
-        )
+        difference = (
+            integral(label_rule(teacher, 0.1, 0.3 + h, 0.5, 2))
+            - integral(label_rule(teacher, 0.1, 0.3 - h, 0.5, 2))
+        ) / (2 * h)
         y, w, dy, dw = rule.nodes, rule.weights[a], rule.nodes_by_noise, rule.weights_by_noise[a]
         slope = power * y ** (power - 1) / (1 + y**2) - 2 * y ** (power + 1) / (1 + y**2) ** 2
-        assert np.sum(dw * y**power / (1 + y**2) + w * dy * slope) == pytest.approx(difference, rel=1e-4, abs=1e-8)
+        assert np.sum(dw * y**power / (1 + y**2) + w * dy * slope) == pytest.approx(
+            difference, rel=1e-4, abs=1e-8
+        )
 
 
 def test_step_constants_match_a_sampled_step() -> None:
@@ -113,7 +134,15 @@ def test_step_constants_match_a_sampled_step() -> None:
     size = np.sum(moved**2, 0) - along**2
     rule = label_rule(teacher, student.moments.mean, noise, 0.3, 2)
     one = np.ones(1)
-    law = step_law(slope_constants(student), rule.nodes[None], rule.weights[None], alpha0 * one, rate * one, one[None], np)
+    law = step_law(
+        slope_constants(student),
+        rule.nodes[None],
+        rule.weights[None],
+        alpha0 * one,
+        rate * one,
+        one[None],
+        np,
+    )
     assert along.mean() == pytest.approx(float(law.spike[0, 0]), rel=0.03)
     assert size.mean() == pytest.approx(float(law.variance[0, 0]), rel=0.03)
     h, products = law.linear_chaos[0, 0], law.vector_products[0]
@@ -151,7 +180,8 @@ def test_response_of_the_resolvent_by_differences(student: str, readout: str) ->
             state.overlaps + by * unfold(change[:, : rows.size], size),
             state.diagonal + by * change[:, rows.size :],
             state.energy + by * (found.energy_by_overlap @ change[..., None])[..., 0],
-            state.resolvent + by * unfold((found.resolvent_by_overlap @ change[..., None])[..., 0], n),
+            state.resolvent
+            + by * unfold((found.resolvent_by_overlap @ change[..., None])[..., 0], n),
         )
         again = equations(bulk, at, np)
         pencil = pencil_of(bulk, at.overlaps, at.energy, np)
@@ -172,7 +202,16 @@ def test_response_of_the_resolvent_by_differences(student: str, readout: str) ->
 
 def test_newton_comes_down_from_above() -> None:
     """The overlaps fall monotonically for one block, at the interpolation peak with a tiny ridge."""
-    problem = Problem(student="tanh", teacher="sin", alpha=1.0, beta=1.0, alpha0=0.5, step=2, ridge=1e-8, readout="ones")
+    problem = Problem(
+        student="tanh",
+        teacher="sin",
+        alpha=1.0,
+        beta=1.0,
+        alpha0=0.5,
+        step=2,
+        ridge=1e-8,
+        readout="ones",
+    )
     setup, solution, numbers, rules = prepared(problem)
     first = start(setup.bulk, numbers.ridge, rules.omega, setup.variance, np)
     assert np.all(first.energy >= solution.state.energy)

@@ -15,22 +15,46 @@ from typing import Any
 
 COMMAND = [str(Path(sys.executable).parent / "firststep"), "explore", "--no-browser"]
 PROBLEM: dict[str, Any] = {
-    "student": "tanh", "teacher": "sin", "alpha": 2.0, "beta": 1.0, "alpha0": 8.0, "step": 2.0, "step_exponent": 0.5, "ridge": 0.03,
-    "noise": 0.1, "readout": "ones", "init": "gaussian", "dimension": "inf",
-}  # fmt: skip
+    "student": "tanh",
+    "teacher": "sin",
+    "alpha": 2.0,
+    "beta": 1.0,
+    "alpha0": 8.0,
+    "step": 2.0,
+    "step_exponent": 0.5,
+    "ridge": 0.03,
+    "noise": 0.1,
+    "readout": "ones",
+    "init": "gaussian",
+    "dimension": "inf",
+}
 CURVE: dict[str, Any] = {
-    "problem": PROBLEM, "axis": "alpha", "from": 0.25, "to": 16.0, "scale": "log", "points": 20, "line": "exact",
+    "problem": PROBLEM,
+    "axis": "alpha",
+    "from": 0.25,
+    "to": 16.0,
+    "scale": "log",
+    "points": 20,
+    "line": "exact",
     "quantity": "risk",
-}  # fmt: skip
+}
 NETWORKS: dict[str, Any] = {
-    "problem": PROBLEM, "axis": "alpha", "at": [1.0, 2.0], "dimension": 60, "replicates": 3, "seed": 0, "model": "network",
-}  # fmt: skip
+    "problem": PROBLEM,
+    "axis": "alpha",
+    "at": [1.0, 2.0],
+    "dimension": 60,
+    "replicates": 3,
+    "seed": 0,
+    "model": "network",
+}
 
 
 @contextlib.contextmanager
 def explorer(*flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of a running explorer and its process."""
-    process = subprocess.Popen([*COMMAND, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

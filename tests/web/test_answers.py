@@ -14,7 +14,7 @@ from serving import CURVE, NETWORKS, PROBLEM
 
 from firststep import InvalidParameter, Problem, optimal, predict, simulate
 from firststep.figures import catalogue
-from firststep.simulation.layer import first_layer
+from firststep.simulation.running.layer import first_layer
 from firststep.sweep.experiment import Experiment
 from firststep.theory.closed_forms import isotropic_spectrum, weight_spectrum
 from firststep.web import answers, asked
@@ -38,9 +38,13 @@ def test_a_curve_is_predict(axis: str, quantity: str) -> None:
 def test_other_lines() -> None:
     x = np.geomspace(0.25, 16, 5)
     isotropic = answers.curve({**CURVE, "points": 5, "line": "isotropic"})
-    np.testing.assert_allclose(isotropic["y"], predict(LIBRARY, bulk="isotropic", alpha=x).risk, rtol=1e-12)
+    np.testing.assert_allclose(
+        isotropic["y"], predict(LIBRARY, bulk="isotropic", alpha=x).risk, rtol=1e-12
+    )
     still = answers.curve({**CURVE, "points": 5, "line": "random-features"})
-    np.testing.assert_allclose(still["y"], predict(LIBRARY.replace(alpha0=0.0), alpha=x).risk, rtol=1e-12)
+    np.testing.assert_allclose(
+        still["y"], predict(LIBRARY.replace(alpha0=0.0), alpha=x).risk, rtol=1e-12
+    )
     along_step = answers.curve({**CURVE, "points": 5, "line": "random-features", "axis": "step"})
     np.testing.assert_allclose(along_step["y"], predict(LIBRARY).random_features_risk, rtol=1e-9)
 
@@ -59,11 +63,16 @@ def test_a_point_and_its_split() -> None:
     np.testing.assert_allclose(found["learned"], expected.learned_function)
     parts = {part["name"]: part["value"] for part in found["split"]}
     assert sum(parts.values()) == pytest.approx(found["total"], rel=1e-12)
-    assert sum(value for name, value in parts.items() if name != "learned") == pytest.approx(expected.risk, rel=1e-12)
+    assert sum(value for name, value in parts.items() if name != "learned") == pytest.approx(
+        expected.risk, rel=1e-12
+    )
     assert all(value > -1e-12 for value in parts.values())
 
 
-@pytest.mark.parametrize("changes", [{}, {"alpha0": 0.0}, {"dimension": 300}, {"step_exponent": 0.0}, {"readout": "gaussian"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"alpha0": 0.0}, {"dimension": 300}, {"step_exponent": 0.0}, {"readout": "gaussian"}],
+)
 def test_the_parts_of_the_error(generic: Problem, changes: dict[str, Any]) -> None:
     found = predict(generic.replace(**changes))
     split = found.error_split
@@ -81,25 +90,36 @@ def test_the_scatter_of_the_fit_is_what_networks_scatter() -> None:
     found = simulate(problem, replicates=12)
     width = found.kappa[1] - found.kappa[0]
     weights = np.exp(-(found.kappa**2) / 2) * width / np.sqrt(2 * np.pi)
-    missed = (np.nanmean(found.learned_function.values, axis=0) - np.nanmean(found.target_function.values, axis=0)) ** 2
+    missed = (
+        np.nanmean(found.learned_function.values, axis=0)
+        - np.nanmean(found.target_function.values, axis=0)
+    ) ** 2
     assert float(np.nansum(weights * missed)) == pytest.approx(split.along, rel=0.25)
 
 
 def test_the_weights_are_those_of_simulate() -> None:
     found = answers.weights({"problem": PROBLEM, "dimension": 200})
     expected = simulate(LIBRARY, 200, 1)
-    np.testing.assert_allclose(found["values"][:2], expected.singular_values_weights.values[0], rtol=1e-5)
+    np.testing.assert_allclose(
+        found["values"][:2], expected.singular_values_weights.values[0], rtol=1e-5
+    )
     assert found["outlier"] == pytest.approx(found["values"][0], rel=0.05)
     assert found["edge"][1] == pytest.approx(found["values"][1], rel=0.05)
     assert answers.weights({"problem": {**PROBLEM, "dimension": 120}})["dimension"] == 120
     layer = first_layer(LIBRARY, 200)
-    np.testing.assert_allclose(np.linalg.svd(layer.after - layer.before, compute_uv=False)[0], found["values"][0], rtol=0.05)
+    np.testing.assert_allclose(
+        np.linalg.svd(layer.after - layer.before, compute_uv=False)[0],
+        found["values"][0],
+        rtol=0.05,
+    )
 
 
 def test_the_isotropic_spectrum_is_that_of_the_small_step() -> None:
     small = weight_spectrum(LIBRARY.replace(step_exponent=0.0, step=6.0, beta=2.0))
     found = isotropic_spectrum(2.0, 1.0, small.strength)
-    assert (found.low, found.high, found.top) == pytest.approx((small.bulk_low, small.bulk_high, small.top))
+    assert (found.low, found.high, found.top) == pytest.approx(
+        (small.bulk_low, small.bulk_high, small.top)
+    )
     rng = np.random.default_rng(0)
     matrix = 1.5 * rng.standard_normal((400, 800)) / 20
     matrix += 4 * np.outer(np.ones(400) / 20, np.ones(800) / np.sqrt(800))
@@ -113,10 +133,19 @@ def test_the_isotropic_spectrum_is_that_of_the_small_step() -> None:
 
 def test_a_map_has_the_rows_asked_for() -> None:
     side = {"from": 0.5, "to": 8.0, "scale": "log", "count": 5}
-    body = {"problem": PROBLEM, "x": {"axis": "alpha", **side}, "y": {"axis": "step", **side}, "rows": [4, 1], "quantity": "ratio"}
+    body = {
+        "problem": PROBLEM,
+        "x": {"axis": "alpha", **side},
+        "y": {"axis": "step", **side},
+        "rows": [4, 1],
+        "quantity": "ratio",
+    }
     found = answers.map_(body)
     assert found["rows"] == [4, 1]
-    expected = predict(LIBRARY.replace(step=8.0), alpha=np.geomspace(0.5, 8, 5)).risk / LIBRARY.kernel_lower_bound
+    expected = (
+        predict(LIBRARY.replace(step=8.0), alpha=np.geomspace(0.5, 8, 5)).risk
+        / LIBRARY.kernel_lower_bound
+    )
     np.testing.assert_allclose(found["values"][0], expected, rtol=1e-10)
 
 
@@ -146,9 +175,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("cost", {**NETWORKS, "replicates": 10**6}, "replicates"),
     ("cost", {**NETWORKS, "at": []}, "at"),
     ("cost", {**NETWORKS, "at": [1.0] * 100}, "at"),
-    ("cost", {**NETWORKS, "dimension": 2000, "replicates": 200, "problem": {**PROBLEM, "alpha0": 100.0}}, "replicates"),
+    (
+        "cost",
+        {**NETWORKS, "dimension": 2000, "replicates": 200, "problem": {**PROBLEM, "alpha0": 100.0}},
+        "replicates",
+    ),
     ("cost", {**NETWORKS, "dimension": 2000, "problem": {**PROBLEM, "beta": 50.0}}, "dimension"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "body", "parameter"), REFUSED)
@@ -161,40 +194,65 @@ def test_nonsense_is_refused(call: str, body: dict[str, Any], parameter: str) ->
 
 def test_what_is_taken_away_runs(tmp_path: Any) -> None:
     body = {name: CURVE[name] for name in ("problem", "axis", "from", "to", "scale", "points")}
-    simulated = {name: NETWORKS[name] for name in ("at", "dimension", "replicates", "seed", "model")}
+    simulated = {
+        name: NETWORKS[name] for name in ("at", "dimension", "replicates", "seed", "model")
+    }
     for extra in ({}, {"simulate": simulated}):
         found = answers.take({**body, **extra})
         experiment = Experiment.from_dict(tomllib.loads(found["toml"]))
         assert experiment.axes[0].name == "alpha"
         script = found["python"] + "import json\nprint(json.dumps(curve.risk.tolist()))\n"
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
-        np.testing.assert_allclose(
-            json.loads(done.stdout.splitlines()[-1]), predict(LIBRARY, alpha=np.geomspace(0.25, 16, 20)).risk
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
         )
-        command = found["command"].splitlines()[-1].replace("firststep", f"{sys.executable} -m firststep", 1)
-        told = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=120)
+        np.testing.assert_allclose(
+            json.loads(done.stdout.splitlines()[-1]),
+            predict(LIBRARY, alpha=np.geomspace(0.25, 16, 20)).risk,
+        )
+        command = (
+            found["command"]
+            .splitlines()[-1]
+            .replace("firststep", f"{sys.executable} -m firststep", 1)
+        )
+        told = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, check=True, timeout=120
+        )
         assert "test risk" in told.stdout
 
 
 def test_presets_are_states_that_can_be_computed() -> None:
     names = [preset["name"] for preset in presets()]
-    one_step = {name for name in catalogue.NAMES if not name.startswith("beyond-")}  # the page is about one step on Gaussian inputs
+    one_step = {
+        name for name in catalogue.NAMES if not name.startswith("beyond-")
+    }  # the page is about one step on Gaussian inputs
     assert one_step <= set(names)
     assert len(names) == len(set(names))
     for preset in presets():
         state = preset["state"]
         assert set(state) == set(DEFAULTS), preset["name"]
         problem = asked.problem_of({name: state[name] for name in PROBLEM})
-        body = {"problem": {name: state[name] for name in PROBLEM}, "points": 3, "scale": state["xscale"]}
-        found = answers.curve({**CURVE, **body, **{name: state[name] for name in ("axis", "from", "to", "quantity")}})
+        body = {
+            "problem": {name: state[name] for name in PROBLEM},
+            "points": 3,
+            "scale": state["xscale"],
+        }
+        found = answers.curve(
+            {**CURVE, **body, **{name: state[name] for name in ("axis", "from", "to", "quantity")}}
+        )
         assert all(y is not None and np.isfinite(y) for y in found["y"]), preset["name"]
         assert str(problem.student)
 
 
 PRESETS_OF_CURVES = {  # the presets that are a curve of a figure, with the panel and the curve
-    "ba-fig1": (0, 2), "ba-fig3a": (0, 1), "ba-fig3b": (0, 1), "ba-fig3c": (0, 2), "cui-learning-curves": (0, 2),
-    "cui-alignment": (0, 0), "cui-step-size": (0, 2), "cui-equivalence": (0, 0),
-}  # fmt: skip
+    "ba-fig1": (0, 2),
+    "ba-fig3a": (0, 1),
+    "ba-fig3b": (0, 1),
+    "ba-fig3c": (0, 2),
+    "cui-learning-curves": (0, 2),
+    "cui-alignment": (0, 0),
+    "cui-step-size": (0, 2),
+    "cui-equivalence": (0, 0),
+}
 
 
 @pytest.mark.parametrize("name", PRESETS_OF_CURVES)
@@ -202,9 +260,16 @@ def test_presets_have_the_parameters_of_their_figures(name: str) -> None:
     figure = catalogue.figure(name)
     panel, curve = PRESETS_OF_CURVES[name]
     state = next(preset["state"] for preset in presets() if preset["name"] == name)
-    drawn = figure.panels(figure.quick)[panel].curves[curve].problem(float(state[state["axis"]])).to_dict()
+    drawn = (
+        figure.panels(figure.quick)[panel]
+        .curves[curve]
+        .problem(float(state[state["axis"]]))
+        .to_dict()
+    )
     shown = asked.problem_of({field: state[field] for field in PROBLEM}).to_dict()
-    assert {k: v for k, v in shown.items() if k != "dimension"} == {k: v for k, v in drawn.items() if k != "dimension"}
+    assert {k: v for k, v in shown.items() if k != "dimension"} == {
+        k: v for k, v in drawn.items() if k != "dimension"
+    }
 
 
 def test_about_is_plain_json() -> None:

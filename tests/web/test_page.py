@@ -22,9 +22,18 @@ from firststep import Problem, predict, simulate
 from firststep.web.export import bundle
 from firststep.web.pages import read_static
 
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+CHROMIUM = next(
+    (
+        found
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (found := shutil.which(name))
+    ),
+    None,
+)
 LEFT_OUT = CHROMIUM is None and os.environ.get("FIRSTSTEP_BROWSER") != "required"
-pytestmark = pytest.mark.skipif(LEFT_OUT, reason="no chromium on this machine: apt-get install chromium")
+pytestmark = pytest.mark.skipif(
+    LEFT_OUT, reason="no chromium on this machine: apt-get install chromium"
+)
 SLOW = 20_000  # milliseconds a busy machine may take
 
 
@@ -53,11 +62,16 @@ def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]
     """A fresh profile; whatever its pages complain about (errors, breaches of the content policy) fails the test."""
     made = browser.new_context(viewport={"width": 1300, "height": 900})
     made.set_default_timeout(SLOW)
-    made.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    made.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type == "error" else None,
+    )
     made.on("weberror", lambda error: complaints.append(str(error.error)))
     yield made
     made.close()
-    unexpected = [text for text in complaints if "status of 422" not in text]  # a refused expression is shown by the browser too
+    unexpected = [
+        text for text in complaints if "status of 422" not in text
+    ]  # a refused expression is shown by the browser too
     assert not unexpected
 
 
@@ -76,7 +90,9 @@ def drawn(page: Page) -> None:
 
 
 def paths(page: Page, chart: str = "#curve-chart") -> list[str]:
-    found: list[str] = page.eval_on_selector_all(f"{chart} svg path", "all => all.map(path => path.getAttribute('d'))")
+    found: list[str] = page.eval_on_selector_all(
+        f"{chart} svg path", "all => all.map(path => path.getAttribute('d'))"
+    )
     return found
 
 
@@ -98,7 +114,17 @@ def slide(page: Page, name: str, place: float) -> None:
 
 
 def test_it_loads_and_shows_the_library_s_numbers(page: Page) -> None:
-    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1, alpha0=8, step=2, ridge=0.03, noise=0.1, readout="ones")
+    problem = Problem(
+        student="tanh",
+        teacher="sin",
+        alpha=2,
+        beta=1,
+        alpha0=8,
+        step=2,
+        ridge=0.03,
+        noise=0.1,
+        readout="ones",
+    )
     risk = predict(problem).risk
     expect(page.locator("body")).to_contain_text(f"{risk:.5g}")
     for chart in ("#learned-chart", "#weights-chart"):
@@ -138,18 +164,32 @@ def test_networks_land_on_the_curve(page: Page, tmp_path: Path) -> None:
     page.fill("#f-sim_dimension", "60")
     page.click("#run")
     expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=60_000)
-    page.wait_for_function("() => document.querySelector('#curve-chart svg').textContent.includes('network')")
+    page.wait_for_function(
+        "() => document.querySelector('#curve-chart svg').textContent.includes('network')"
+    )
     with page.expect_download() as waiting:
         page.click("#save-csv")
     waiting.value.save_as(tmp_path / "curve.csv")
     with (tmp_path / "curve.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["series"].startswith("network")]
     assert len(rows) == 7
-    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1, alpha0=8, step=2, ridge=0.03, noise=0.1, readout="ones")
+    problem = Problem(
+        student="tanh",
+        teacher="sin",
+        alpha=2,
+        beta=1,
+        alpha0=8,
+        step=2,
+        ridge=0.03,
+        noise=0.1,
+        readout="ones",
+    )
     for row in rows[::3]:
         expected = simulate(problem.replace(alpha=float(row["alpha"])), 60, 5).risk
         assert float(row["risk"]) == pytest.approx(float(expected.mean), rel=1e-6)
-        assert float(row["standard_error"]) == pytest.approx(float(expected.standard_error), rel=1e-6)
+        assert float(row["standard_error"]) == pytest.approx(
+            float(expected.standard_error), rel=1e-6
+        )
 
 
 def test_the_dimension_of_the_theory_keeps_the_points(page: Page) -> None:
@@ -165,7 +205,9 @@ def test_the_dimension_of_the_theory_keeps_the_points(page: Page) -> None:
 def test_too_many_points_are_refused(page: Page) -> None:
     page.fill("#f-sim_points", "1000000000")
     page.click("#run")
-    expect(page.locator("#e-simulate")).to_contain_text("points must be a whole number from 1 to 24")
+    expect(page.locator("#e-simulate")).to_contain_text(
+        "points must be a whole number from 1 to 24"
+    )
 
 
 def test_cancel_frees_the_machine(page: Page, served: tuple[str, int]) -> None:
@@ -197,7 +239,9 @@ def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> Non
     page.fill("#f-readout", "signs")
     slide(page, "step", 0.4)
     page.select_option("#axis", "step")
-    page.wait_for_function("() => location.hash.includes('relu') && location.hash.includes('axis=step')")
+    page.wait_for_function(
+        "() => location.hash.includes('relu') && location.hash.includes('axis=step')"
+    )
     step = page.input_value("#f-step")
     page.wait_for_timeout(1500)
     again = context.new_page()
@@ -210,7 +254,9 @@ def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> Non
     assert paths(again) == paths(page)
 
 
-def test_nonsense_in_the_address_is_ignored(context: BrowserContext, served: tuple[str, int]) -> None:
+def test_nonsense_in_the_address_is_ignored(
+    context: BrowserContext, served: tuple[str, int]
+) -> None:
     page = context.new_page()
     page.goto(served[0] + "#student=%3Cscript%3E&alpha=banana&axis=up&tab=none&lines=x,y&hello=1")
     expect(page.locator("#e-student")).to_contain_text("student must be")
@@ -224,7 +270,9 @@ def test_the_point_can_be_dragged_and_moved_by_keys(page: Page) -> None:
     handle.focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")
-    page.wait_for_function("before => Number(document.getElementById('f-alpha').value) > before", arg=before)
+    page.wait_for_function(
+        "before => Number(document.getElementById('f-alpha').value) > before", arg=before
+    )
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "csv"])
@@ -275,9 +323,13 @@ SIZES = [(1400, 900), (820, 1100), (390, 844), (320, 640)]
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits(browser: Browser, served: tuple[str, int], size: tuple[int, int], scheme: Any) -> None:
+def test_it_fits(
+    browser: Browser, served: tuple[str, int], size: tuple[int, int], scheme: Any
+) -> None:
     """Nothing sticks out sideways, at any width, in either tab."""
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme
+    )
     page = context.new_page()
     page.goto(served[0])
     drawn(page)
@@ -298,7 +350,9 @@ def test_modules_can_be_joined() -> None:
     names = re.findall(r"^(?:async function|function|class|const|let) (\w+)", joined, re.MULTILINE)
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
     scripts = {name for name in static if name.endswith(".js")}
-    assert scripts == set(re.findall(r"^// ([\w.]+\.js)$", joined, re.MULTILINE)), "a module that nothing imports"
+    assert scripts == set(re.findall(r"^// ([\w.]+\.js)$", joined, re.MULTILINE)), (
+        "a module that nothing imports"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -338,11 +392,23 @@ def test_the_single_file_has_the_library_s_numbers(context: BrowserContext, expo
     page = context.new_page()
     page.goto(exported.as_uri())
     drawn(page)
-    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1, alpha0=8, step=2, ridge=0.03, noise=0.1, readout="ones")
+    problem = Problem(
+        student="tanh",
+        teacher="sin",
+        alpha=2,
+        beta=1,
+        alpha0=8,
+        step=2,
+        ridge=0.03,
+        noise=0.1,
+        readout="ones",
+    )
     expect(page.locator("body")).to_contain_text(f"{predict(problem).risk:.5g}")
 
 
 def test_export_refuses_a_folder_that_is_not_there() -> None:
-    done = subprocess.run([*COMMAND, "--export", "/nowhere/at/all.html"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [*COMMAND, "--export", "/nowhere/at/all.html"], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 2
     assert "export must be" in done.stderr

@@ -16,10 +16,26 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import COMMAND, CURVE, NETWORKS, PROBLEM, children, eventually, explorer, processor_seconds
+from serving import (
+    COMMAND,
+    CURVE,
+    NETWORKS,
+    PROBLEM,
+    children,
+    eventually,
+    explorer,
+    processor_seconds,
+)
 
 HALF = b"\r\n".join(  # of a request
-    (b"POST /api/curve HTTP/1.1", b"Host: 127.0.0.1", b"Content-Type: application/json", b"Content-Length: 500", b"", b"{")
+    (
+        b"POST /api/curve HTTP/1.1",
+        b"Host: 127.0.0.1",
+        b"Content-Type: application/json",
+        b"Content-Length: 500",
+        b"",
+        b"{",
+    )
 )
 LONG = {**NETWORKS, "dimension": 900, "replicates": 40, "problem": {**PROBLEM, "alpha0": 20.0}}
 
@@ -47,7 +63,14 @@ def test_the_page_and_its_files(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static/nothing.js", "/etc/passwd", "/api/replicate"]
+    "path",
+    [
+        "/static/../server.py",
+        "/static/%2e%2e/server.py",
+        "/static/nothing.js",
+        "/etc/passwd",
+        "/api/replicate",
+    ],
 )
 def test_nothing_else_is_served(client: httpx.Client, path: str) -> None:
     assert client.get(path).status_code in (404, 405)
@@ -60,7 +83,9 @@ def test_a_curve(client: httpx.Client) -> None:
 
 
 def test_faults_are_named(client: httpx.Client) -> None:
-    answer = client.post("/api/curve", json={**CURVE, "problem": {**PROBLEM, "student": "tahn", "alpha": -2}})
+    answer = client.post(
+        "/api/curve", json={**CURVE, "problem": {**PROBLEM, "student": "tahn", "alpha": -2}}
+    )
     assert answer.status_code == 422
     errors = answer.json()["errors"]
     assert {error["parameter"] for error in errors} == {"student", "alpha"}
@@ -71,12 +96,17 @@ def test_what_is_no_request(client: httpx.Client) -> None:
     as_json = {"content-type": "application/json"}
     assert client.post("/api/curve", content=b"{", headers=as_json).status_code == 422
     assert client.post("/api/curve", content=b"[" * 60000, headers=as_json).status_code == 422
-    assert client.post("/api/curve", content=b"[" * 900 + b"]" * 900, headers=as_json).status_code == 422
+    assert (
+        client.post("/api/curve", content=b"[" * 900 + b"]" * 900, headers=as_json).status_code
+        == 422
+    )
     for number in (b"NaN", b"-Infinity", b"1e999"):
         body = json.dumps(CURVE).encode().replace(b"0.25", number)
         assert client.post("/api/curve", content=body, headers=as_json).status_code == 422
     assert client.post("/api/curve", content=b" " * 100_000, headers=as_json).status_code == 413
-    assert client.post("/api/curve", content=json.dumps(CURVE)).status_code == 415  # what a form of another site could send
+    assert (
+        client.post("/api/curve", content=json.dumps(CURVE)).status_code == 415
+    )  # what a form of another site could send
     assert client.get("/", headers={"host": "evil.example"}).status_code == 421
     assert client.put("/api/curve", json=CURVE).status_code == 405
 
@@ -124,7 +154,9 @@ def test_leaving_frees_the_machine_at_once(client: httpx.Client, served: tuple[s
     assert stream(client, NETWORKS)[-1]["kind"] == "done"  # and the next one runs
 
 
-def test_simulations_wait_for_each_other_and_the_page_stays_alive(client: httpx.Client, served: tuple[str, int]) -> None:
+def test_simulations_wait_for_each_other_and_the_page_stays_alive(
+    client: httpx.Client, served: tuple[str, int]
+) -> None:
     kinds: list[str] = []
 
     def second() -> None:
@@ -132,7 +164,9 @@ def test_simulations_wait_for_each_other_and_the_page_stays_alive(client: httpx.
             kinds.extend(line["kind"] for line in stream(other, NETWORKS))
 
     with client.stream("POST", "/api/simulate", json=LONG) as answer:
-        lines = answer.iter_lines()  # kept: when it is gone the connection is closed, and the simulation ends
+        lines = (
+            answer.iter_lines()
+        )  # kept: when it is gone the connection is closed, and the simulation ends
         assert json.loads(next(lines))["kind"] == "started"
         waiting = threading.Thread(target=second)
         waiting.start()
@@ -152,7 +186,10 @@ def test_simulations_wait_for_each_other_and_the_page_stays_alive(client: httpx.
 def test_a_killed_worker_is_replaced(client: httpx.Client, served: tuple[str, int]) -> None:
     for pid in children(served[1]):
         os.kill(pid, signal.SIGKILL)
-    answers = [client.post("/api/curve", json={**CURVE, "points": 21 + number}).status_code for number in range(6)]
+    answers = [
+        client.post("/api/curve", json={**CURVE, "points": 21 + number}).status_code
+        for number in range(6)
+    ]
     assert set(answers) <= {200, 503}
     assert answers[-1] == 200
 
@@ -160,23 +197,41 @@ def test_a_killed_worker_is_replaced(client: httpx.Client, served: tuple[str, in
 # Fuzzing ---------------------------------------------------------------------------------------------------------------
 
 NUMBERS = st.integers(-(10**12), 10**12) | st.floats(allow_nan=False, allow_infinity=False)
-WORDS = ["tanh", "1/z", "exp(exp(z))", "sign(z)", "alpha", "ridge", "log", "signs", "1:0.5,2:0.5", "0:1", "inf", "z**99"]
+WORDS = [
+    "tanh",
+    "1/z",
+    "exp(exp(z))",
+    "sign(z)",
+    "alpha",
+    "ridge",
+    "log",
+    "signs",
+    "1:0.5,2:0.5",
+    "0:1",
+    "inf",
+    "z**99",
+]
 SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, st.text(max_size=12), st.sampled_from(WORDS))
 ANYTHING = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
-)  # fmt: skip
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
+)
 BODIES: dict[str, dict[str, Any]] = {
     "curve": CURVE,
     "point": {"problem": PROBLEM},
     "weights": {"problem": PROBLEM, "dimension": 80},
     "map": {
-        "problem": PROBLEM, "rows": [0, 2], "quantity": "risk",
+        "problem": PROBLEM,
+        "rows": [0, 2],
+        "quantity": "risk",
         "x": {"axis": "alpha", "from": 0.5, "to": 8.0, "scale": "log", "count": 4},
         "y": {"axis": "step", "from": 0.5, "to": 8.0, "scale": "log", "count": 4},
     },
     "estimate": NETWORKS,
     "take": {name: CURVE[name] for name in ("problem", "axis", "from", "to", "scale", "points")},
-}  # fmt: skip
+}
 
 
 @st.composite
@@ -187,17 +242,26 @@ def requests(draw: Any) -> tuple[str, Any]:
         return call, draw(ANYTHING)
     body = json.loads(json.dumps(BODIES[call]))
     for _ in range(draw(st.integers(1, 3))):
-        inside = draw(st.sampled_from([body, body["problem"] if isinstance(body.get("problem"), dict) else body]))
+        inside = draw(
+            st.sampled_from(
+                [body, body["problem"] if isinstance(body.get("problem"), dict) else body]
+            )
+        )
         if inside:
             inside[draw(st.sampled_from(sorted(inside)))] = draw(ANYTHING | st.floats(1e-3, 1e3))
     return call, body
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=250,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(asked=requests())
 def test_no_request_makes_it_fail(client: httpx.Client, asked: tuple[str, Any]) -> None:
     call, body = asked
-    answer = client.post(f"/api/{call}", content=json.dumps(body), headers={"content-type": "application/json"})
+    answer = client.post(
+        f"/api/{call}", content=json.dumps(body), headers={"content-type": "application/json"}
+    )
     assert answer.status_code in (200, 413, 422, 504), (call, body, answer.text)
     told = answer.json()
     if answer.status_code != 200:
@@ -217,7 +281,10 @@ def test_another_host_needs_the_token() -> None:
             assert stranger.post("/api/curve", json=CURVE).status_code == 401
             assert stranger.get("/?token=wrong").status_code == 401
             bearer = {"authorization": "Bearer " + query.removeprefix("token=")}
-            assert stranger.post("/api/point", json={"problem": PROBLEM}, headers=bearer).status_code == 200
+            assert (
+                stranger.post("/api/point", json={"problem": PROBLEM}, headers=bearer).status_code
+                == 200
+            )
         with httpx.Client(base_url=base, timeout=30, follow_redirects=True) as guest:
             assert guest.get("/?" + query).status_code == 200
             assert guest.post("/api/curve", json=CURVE).status_code == 200
@@ -257,7 +324,12 @@ def test_clients_that_leave_say_nothing_in_the_terminal() -> None:
             with socket.create_connection(("127.0.0.1", port)) as half:
                 half.sendall(HALF)
         as_json = {"content-type": "application/json"}
-        assert httpx.post(f"{address}api/point", content=b'{"x": "\\ud800"}', headers=as_json, timeout=60).status_code == 422
+        assert (
+            httpx.post(
+                f"{address}api/point", content=b'{"x": "\\ud800"}', headers=as_json, timeout=60
+            ).status_code
+            == 422
+        )
         wild = {**CURVE, "problem": {**PROBLEM, "student": "exp(3*z)"}}
         assert httpx.post(f"{address}api/curve", json=wild, timeout=60).status_code in (200, 422)
         process.send_signal(signal.SIGINT)
@@ -306,6 +378,11 @@ def test_a_port_in_use() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        done = subprocess.run([*COMMAND, "--port", str(taken.getsockname()[1])], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [*COMMAND, "--port", str(taken.getsockname()[1])],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     assert done.returncode == 2
     assert "port must be one that can be listened on at 127.0.0.1" in done.stderr

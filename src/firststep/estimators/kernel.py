@@ -30,7 +30,10 @@ class Kernel:
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
         """JAX in the precision asked for; NumPy with as many BLAS threads as the process has. Overflow is found by its results."""
-        with contextlib.nullcontext() if self.backend.name == "numpy" else self.backend.scope(), np.errstate(all="ignore"):
+        with (
+            contextlib.nullcontext() if self.backend.name == "numpy" else self.backend.scope(),
+            np.errstate(all="ignore"),
+        ):
             yield
 
     # Stages: pure functions of arrays -------------------------------------------------------------------------------------------
@@ -39,9 +42,13 @@ class Kernel:
         """s(X W)."""
         return self.student.evaluate(inputs @ weights, self.backend.xp, self.backend.special)
 
-    def _gradient_stage(self, total: Any, inputs: Any, targets: Any, weights: Any, readout: Any) -> Any:
+    def _gradient_stage(
+        self, total: Any, inputs: Any, targets: Any, weights: Any, readout: Any
+    ) -> Any:
         """total + X^T [(r at^T) o s'(X W)], r = y - (1/N) s(X W) at."""
-        value, slope = self.student.evaluate_both(inputs @ weights, self.backend.xp, self.backend.special)
+        value, slope = self.student.evaluate_both(
+            inputs @ weights, self.backend.xp, self.backend.special
+        )
         residual = targets - (value @ readout) / len(readout)
         slope = slope * residual[:, None]
         slope *= readout
@@ -52,11 +59,18 @@ class Kernel:
         xp = self.backend.xp
         return sums + xp.stack([((inputs @ matrix) ** 2).sum() for matrix in (weights, change)])
 
-    def _moments_stage(self, carry: Any, inputs: Any, targets: Any, weights: Any, shift: Any) -> Any:
+    def _moments_stage(
+        self, carry: Any, inputs: Any, targets: Any, weights: Any, shift: Any
+    ) -> Any:
         """F^T F (see Backend.add_gram), F^T y, F^T 1 and the sum of y, with F = s(X W) - shift."""
         gram, right, total, sums = carry
         block = self._features_stage(inputs, weights) - shift
-        return self.backend.add_gram(gram, block), right + targets @ block, total + block.sum(axis=0), sums + targets.sum()
+        return (
+            self.backend.add_gram(gram, block),
+            right + targets @ block,
+            total + block.sum(axis=0),
+            sums + targets.sum(),
+        )
 
     def _left_out_stage(self, carry: Any, block: Any, weights: Any, path: Any, count: Any) -> Any:
         """For every ridge, the sum of squared leave-one-out residuals and the least 1 - h. See ``ridge_path``."""
@@ -68,7 +82,9 @@ class Kernel:
         left_out = residual / xp.where(gap > 0, gap, 1.0)
         return square + (left_out**2).sum(axis=0), xp.minimum(least, gap.min(axis=0))
 
-    def _errors_stage(self, square: Any, block: Any, weights: Any, centre: Any, offset: Any, solutions: Any) -> Any:
+    def _errors_stage(
+        self, square: Any, block: Any, weights: Any, centre: Any, offset: Any, solutions: Any
+    ) -> Any:
         """For every ridge, square + the sum of (y - offset - (s(X W) - centre) b)^2."""
         inputs, targets = block
         fitted = (self._features_stage(inputs, weights) - centre) @ solutions
@@ -122,7 +138,9 @@ class Kernel:
         square, least = (self.backend.to_host(each).astype(float) for each in carry)
         return square / count, least
 
-    def errors(self, blocks: Blocks, count: int, weights: Any, centre: Any, offset: Any, solutions: Any) -> Any:
+    def errors(
+        self, blocks: Blocks, count: int, weights: Any, centre: Any, offset: Any, solutions: Any
+    ) -> Any:
         """Mean squared error on the rows, for every ridge, on the host."""
         square = self.backend.zeros((solutions.shape[1],))
         for block in blocks:

@@ -8,7 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -67,7 +72,9 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on inputs ``X`` (samples x columns) and targets ``y``, read in blocks of rows; either may be mapped from a file."""
-        inputs, targets = validate_data(self, X, y, dtype=KINDS, y_numeric=True, ensure_min_samples=2)
+        inputs, targets = validate_data(
+            self, X, y, dtype=KINDS, y_numeric=True, ensure_min_samples=2
+        )
         return self._fit(array_reader(inputs, targets))
 
     def fit_stream(self, batches: Batches) -> Self:
@@ -86,7 +93,11 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
             nonlocal known
             for piece in batches():
                 if not (isinstance(piece, tuple | list) and len(piece) == 2):
-                    raise InvalidParameter("batches", "a function whose iterator gives pairs (X, y)", type(piece).__name__)
+                    raise InvalidParameter(
+                        "batches",
+                        "a function whose iterator gives pairs (X, y)",
+                        type(piece).__name__,
+                    )
                 if hasattr(piece[1], "__len__") and len(piece[1]) == 0:
                     continue
                 yield validate_data(self, *piece, dtype=KINDS, y_numeric=True, reset=not known)
@@ -96,7 +107,14 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, reader: Reader) -> Self:
         settings, kernel, block, standardize = self._checked()
-        rows = Rows(reader, Split(settings.first_share, settings.seed), kernel.backend, settings.width, block, standardize)
+        rows = Rows(
+            reader,
+            Split(settings.first_share, settings.seed),
+            kernel.backend,
+            settings.width,
+            block,
+            standardize,
+        )
         with kernel.scope():
             trained = Training(kernel, rows, settings).run(self._with_readout)
         self._keep(trained, rows, settings)
@@ -122,7 +140,10 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
 
     def _kernel(self) -> Kernel:
         student = activation(self.student, parameter="student")
-        backend, device = choice("backend", self.backend, BACKENDS), choice("device", self.device, DEVICES)
+        backend, device = (
+            choice("backend", self.backend, BACKENDS),
+            choice("device", self.device, DEVICES),
+        )
         return make_kernel(student, backend, device, choice("dtype", self.dtype, DTYPES))
 
     def _keep(self, trained: Trained, rows: Rows, settings: Settings) -> None:
@@ -130,7 +151,9 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
         self.weights_, self.readout_, self.step_ = trained.weights, trained.readout, trained.step
         self.singular_values_, self.direction_ = leading_update(trained.initial, trained.weights)
         first, second = self.singular_values_
-        self.spike_ratio_ = math.nan if first == 0 else math.inf if second == 0 else float(first / second)
+        self.spike_ratio_ = (
+            math.nan if first == 0 else math.inf if second == 0 else float(first / second)
+        )
         if trained.choice is not None:
             self.step_candidates_, self.ridges_ = trained.choice.candidates, settings.ridges
             self.ridge_ = float(settings.ridges[trained.choice.ridge])
@@ -143,13 +166,26 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
         inputs = validate_data(self, X, dtype=KINDS, reset=False)
         kernel = self._kernel()
         backend, width = kernel.backend, self.weights_.shape[1]
-        size = block_rows(width, inputs.shape[1], backend) if self.block is None else whole("block", self.block, 1, 10**9)
+        size = (
+            block_rows(width, inputs.shape[1], backend)
+            if self.block is None
+            else whole("block", self.block, 1, 10**9)
+        )
         parts = []
         with kernel.scope():
-            weights, coefficients = backend.to_device(self.weights_), backend.to_device(getattr(self, "coef_", 0.0))
+            weights, coefficients = (
+                backend.to_device(self.weights_),
+                backend.to_device(getattr(self, "coef_", 0.0)),
+            )
             for start in range(0, len(inputs), size):
-                scaled = backend.to_device((inputs[start : start + size] - self.mean_) / self.scale_)
-                parts.append(backend.to_host(then(kernel.features(scaled, weights) / math.sqrt(width), coefficients)))
+                scaled = backend.to_device(
+                    (inputs[start : start + size] - self.mean_) / self.scale_
+                )
+                parts.append(
+                    backend.to_host(
+                        then(kernel.features(scaled, weights) / math.sqrt(width), coefficients)
+                    )
+                )
         found = np.concatenate(parts)
         if not np.all(np.isfinite(found)):
             raise NotConverged(OVERFLOW)
@@ -195,7 +231,9 @@ class OneStepRegressor(RegressorMixin, _OneStep):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The predicted targets, one for each row of ``X``."""
-        predicted: Array = self._apply(X, lambda features, coefficients: features @ coefficients) + self.intercept_
+        predicted: Array = (
+            self._apply(X, lambda features, coefficients: features @ coefficients) + self.intercept_
+        )
         return predicted
 
     def _keep(self, trained: Trained, rows: Rows, settings: Settings) -> None:
@@ -203,7 +241,9 @@ class OneStepRegressor(RegressorMixin, _OneStep):  # type: ignore[misc]
         assert trained.solution is not None
         coefficients, centre, offset = trained.solution
         self.coef_ = math.sqrt(settings.width) * rows.target_scale * coefficients
-        self.intercept_ = rows.target_mean + rows.target_scale * (offset - float(centre @ coefficients))
+        self.intercept_ = rows.target_mean + rows.target_scale * (
+            offset - float(centre @ coefficients)
+        )
 
 
 class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _OneStep):  # type: ignore[misc]
@@ -250,7 +290,9 @@ def _ridges(value: Any, width: int) -> NDArray[np.float64]:
     except InvalidParameter:
         raise InvalidParameter("ridges", allowed, value) from None
     if not found.min() > 0:
-        raise InvalidParameter("ridges", allowed, value, "leave-one-out needs a ridge; try a small one")
+        raise InvalidParameter(
+            "ridges", allowed, value, "leave-one-out needs a ridge; try a small one"
+        )
     return found
 
 
@@ -258,4 +300,8 @@ def _seed(value: Any) -> int:
     try:
         return int(check_random_state(value).randint(2**31 - 1))
     except ValueError:
-        raise InvalidParameter("random_state", "None, a whole number from 0 to 2**32 - 1, or a numpy RandomState", value) from None
+        raise InvalidParameter(
+            "random_state",
+            "None, a whole number from 0 to 2**32 - 1, or a numpy RandomState",
+            value,
+        ) from None

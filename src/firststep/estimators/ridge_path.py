@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from firststep.errors import NotConverged
 from firststep.estimators.kernel import Blocks, Kernel
 from firststep.simulation.backends import Backend
-from firststep.simulation.ridge import solve_gram
+from firststep.simulation.fit.ridge import solve_gram
 
 Array = NDArray[np.float64]
 ROUNDING = 1000  # times precision times the trace: thirty times the bound on the rounding of eigenvalues in simulation.ridge
@@ -45,13 +45,17 @@ class RidgePath:
     trusted: NDArray[np.bool_]
 
 
-def ridge_path(kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: Any, ridges: Array) -> RidgePath | None:
+def ridge_path(
+    kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: Any, ridges: Array
+) -> RidgePath | None:
     """The path on ``count`` rows that ``blocks()`` gives again and again; None where the features are not finite."""
     form = _primal if count >= max(FEW, weights.shape[1]) else _dual
     return form(kernel, blocks, count, weights, count * ridges)
 
 
-def _primal(kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: Any, penalties: Array) -> RidgePath | None:
+def _primal(
+    kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: Any, penalties: Array
+) -> RidgePath | None:
     backend = kernel.backend
     gram, right, centre, offset = kernel.moments(blocks(), count, weights)
     trace = float(gram.trace())
@@ -60,19 +64,31 @@ def _primal(kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: A
     eigenvalues, vectors = _eigh(backend, gram)
     coordinates = vectors.T @ right
     inverse = 1 / (eigenvalues[:, None] + backend.to_device(penalties))
-    errors, least = kernel.left_out(blocks(), count, weights, (centre, offset, vectors, inverse, coordinates))
+    errors, least = kernel.left_out(
+        blocks(), count, weights, (centre, offset, vectors, inverse, coordinates)
+    )
     precision = float(np.finfo(backend.dtype).eps)
     trusted = (penalties > ROUNDING * precision * trace) & (least > 1000 * precision)
     solutions = vectors @ (inverse * coordinates[:, None])
-    return RidgePath(solutions, centre, offset, np.where(trusted & np.isfinite(errors), errors, np.inf), trusted)
+    return RidgePath(
+        solutions, centre, offset, np.where(trusted & np.isfinite(errors), errors, np.inf), trusted
+    )
 
 
-def _dual(kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: Any, penalties: Array) -> RidgePath | None:
+def _dual(
+    kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: Any, penalties: Array
+) -> RidgePath | None:
     backend, xp = kernel.backend, kernel.backend.xp
     reduced, targets, centre, offset, reflect = _without_mean(kernel, blocks(), weights)
     if count == 1:
         nothing = backend.zeros((weights.shape[1], len(penalties)))
-        return RidgePath(nothing, centre, offset, np.full(len(penalties), np.nan), np.ones(len(penalties), dtype=bool))
+        return RidgePath(
+            nothing,
+            centre,
+            offset,
+            np.full(len(penalties), np.nan),
+            np.ones(len(penalties), dtype=bool),
+        )
     gram = backend.outer_gram(reduced)
     trace = float(gram.trace())
     if not math.isfinite(trace):
@@ -83,13 +99,20 @@ def _dual(kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: Any
     inverse = 1 / (eigenvalues[:, None] + shift)
     solutions = reduced.T @ (vectors @ (inverse * coordinates[:, None]))
     rows = reflect(xp.concatenate([backend.zeros((1, count - 1)), vectors]))
-    residual, gap = rows @ (shift * inverse * coordinates[:, None]), (rows * rows) @ (shift * inverse)
+    residual, gap = (
+        rows @ (shift * inverse * coordinates[:, None]),
+        (rows * rows) @ (shift * inverse),
+    )
     errors = backend.to_host(((residual / gap) ** 2).mean(axis=0)).astype(float)
     trusted = penalties > ROUNDING * float(np.finfo(backend.dtype).eps) * trace
-    return RidgePath(solutions, centre, offset, np.where(trusted & np.isfinite(errors), errors, np.inf), trusted)
+    return RidgePath(
+        solutions, centre, offset, np.where(trusted & np.isfinite(errors), errors, np.inf), trusted
+    )
 
 
-def ridge_fit(kernel: Kernel, blocks: Blocks, count: int, weights: Any, ridge: float) -> tuple[Any, Any, Any]:
+def ridge_fit(
+    kernel: Kernel, blocks: Blocks, count: int, weights: Any, ridge: float
+) -> tuple[Any, Any, Any]:
     """b for one ridge, and the means of the features and of y, without leave-one-out errors: one Cholesky factorisation."""
     penalty = (count * ridge,)
     if count >= weights.shape[1]:
@@ -102,7 +125,9 @@ def ridge_fit(kernel: Kernel, blocks: Blocks, count: int, weights: Any, ridge: f
     return reduced.T @ dual[:, 0], centre, offset
 
 
-def _without_mean(kernel: Kernel, blocks: Blocks, weights: Any) -> tuple[Any, Any, Any, Any, Callable[[Any], Any]]:
+def _without_mean(
+    kernel: Kernel, blocks: Blocks, weights: Any
+) -> tuple[Any, Any, Any, Any, Callable[[Any], Any]]:
     """A and P y without its first entry, the means of features and y, and the reflection P x = x - 2 u (u.x)."""
     features, targets = kernel.collect(blocks, weights)
     count = len(targets)
@@ -114,17 +139,29 @@ def _without_mean(kernel: Kernel, blocks: Blocks, weights: Any) -> tuple[Any, An
         return columns - (2 * normal)[:, None] * (normal @ columns)
 
     centre, offset = features.mean(axis=0), targets.mean()
-    return reflect(features - centre)[1:], reflect((targets - offset)[:, None])[1:, 0], centre, offset, reflect
+    return (
+        reflect(features - centre)[1:],
+        reflect((targets - offset)[:, None])[1:, 0],
+        centre,
+        offset,
+        reflect,
+    )
 
 
 def _eigh(backend: Backend, gram: Any) -> tuple[Any, Any]:
     """Eigenvalues, none below zero, and eigenvectors of what add_gram or outer_gram filled, on the device; NumPy: in double."""
     if backend.name == "numpy":
-        matrix = np.asarray(gram.T, dtype=np.float64, order="F")  # NumPy's gram holds the upper triangle in C order
+        matrix = np.asarray(
+            gram.T, dtype=np.float64, order="F"
+        )  # NumPy's gram holds the upper triangle in C order
         try:
-            eigenvalues, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", overwrite_a=True, check_finite=False)
+            eigenvalues, vectors = scipy.linalg.eigh(
+                matrix, lower=True, driver="evd", overwrite_a=True, check_finite=False
+            )
         except np.linalg.LinAlgError:
-            raise NotConverged("the eigenvalues of the features' Gram matrix could not be found") from None
+            raise NotConverged(
+                "the eigenvalues of the features' Gram matrix could not be found"
+            ) from None
     else:
         eigenvalues, vectors = backend.xp.linalg.eigh(gram, UPLO="L", symmetrize_input=False)
     return backend.to_device(backend.xp.maximum(eigenvalues, 0.0)), backend.to_device(vectors)

@@ -72,7 +72,9 @@ class Split:
     def is_first(self, number: int, count: int) -> NDArray[np.bool_]:
         """For the ``count`` rows of a chunk, whether each belongs to the first part."""
         start = number * CHUNK
-        share = math.floor(self.fraction * (start + count) + 0.5) - math.floor(self.fraction * start + 0.5)
+        share = math.floor(self.fraction * (start + count) + 0.5) - math.floor(
+            self.fraction * start + 0.5
+        )
         if number == 0:
             share = min(max(share, 1), count - 1)
         # A key of two numbers: the streams of simulation.randomness have four, so none of them is met again here.
@@ -111,7 +113,15 @@ class Rows:
     Without ``standardize`` the inputs are left as they are. ``varying`` says which columns are of any use.
     """
 
-    def __init__(self, reader: Reader, split: Split, backend: Backend, width: int, block: int | None, standardize: bool) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        split: Split,
+        backend: Backend,
+        width: int,
+        block: int | None,
+        standardize: bool,
+    ) -> None:
         self._reader, self._split, self._backend = reader, split, backend
         self._counts = {FIRST: 0, SECOND: 0}
         self._kept: dict[str, list[tuple[Any, Any]]] = {}
@@ -124,19 +134,28 @@ class Rows:
                 self._counts[FIRST] += first
                 self._counts[SECOND] += len(y) - first
             if inputs.count < 2:
-                raise InvalidParameter("batches", "a function that gives at least 2 rows", f"{inputs.count}")
+                raise InvalidParameter(
+                    "batches", "a function that gives at least 2 rows", f"{inputs.count}"
+                )
             self.scale, constant = inputs.spread()
             self.target_scale, _ = targets.spread()
         for name, found in (("X", self.scale), ("y", self.target_scale)):
             if not np.all(np.isfinite(found)):
-                raise InvalidParameter(name, "numbers whose squares can be summed", "larger ones", "divide them by a constant")
+                raise InvalidParameter(
+                    name,
+                    "numbers whose squares can be summed",
+                    "larger ones",
+                    "divide them by a constant",
+                )
         self.mean, self.target_mean = inputs.mean, float(targets.mean)
         self.target_scale = float(self.target_scale)
         self.varying = ~constant
         if not standardize:
             self.mean, self.scale = np.zeros_like(self.mean), np.ones_like(self.scale)
             self.varying = np.ones_like(constant)
-        self._divisor = np.where(self.varying, self.scale, np.inf)  # what rounding left of a constant column becomes 0
+        self._divisor = np.where(
+            self.varying, self.scale, np.inf
+        )  # what rounding left of a constant column becomes 0
         self.columns = len(self.mean)
         self.block = block_rows(width, self.columns, backend) if block is None else block
         self._keep = self._fits_on_device()
@@ -144,7 +163,10 @@ class Rows:
     def _fits_on_device(self) -> bool:
         """Whether a GPU may hold the standardised data between passes: a quarter of its memory at most."""
         limit = None if self._backend.device == "cpu" else self._backend.memory_limit()
-        return limit is not None and 4 * self.count(BOTH) * self.columns * self._backend.dtype.itemsize <= limit
+        return (
+            limit is not None
+            and 4 * self.count(BOTH) * self.columns * self._backend.dtype.itemsize <= limit
+        )
 
     def count(self, part: str) -> int:
         return sum(self._counts.values()) if part == BOTH else self._counts[part]
@@ -182,4 +204,6 @@ class Rows:
             yield inputs, targets
         if seen != self.count(BOTH):
             given = f"{self.count(BOTH)} rows, then {seen}"
-            raise InvalidParameter("batches", "a function that gives the same rows every time it is called", given)
+            raise InvalidParameter(
+                "batches", "a function that gives the same rows every time it is called", given
+            )

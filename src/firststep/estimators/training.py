@@ -24,10 +24,17 @@ from firststep.estimators.rows import BOTH, FIRST, SECOND, Rows
 from firststep.readouts import ReadoutLaw
 from firststep.simulation.backends import make_backend
 from firststep.simulation.randomness import HostDraws
-from firststep.simulation.weights import draw_readout
+from firststep.simulation.weights.draw import draw_readout
 
 Array = NDArray[Any]
-MOVES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # sizes tried of the change of the pre-activations, next to 0
+MOVES = (
+    0.25,
+    0.5,
+    1.0,
+    2.0,
+    4.0,
+    8.0,
+)  # sizes tried of the change of the pre-activations, next to 0
 HELD = 0.25  # share of the rows held out to choose by where the readout is fitted on the rows of the step
 LARGEST_WEIGHT = 1e100  # beyond this, squares of weights overflow
 OVERFLOW = "the features are not finite: the student overflows on these inputs; try a smaller step or a bounded student"
@@ -82,7 +89,9 @@ class Trained:
 def draw(settings: Settings, varying: NDArray[np.bool_]) -> tuple[Array, Array]:
     """W0, columns N(0, I/d) on the columns that vary and 0 on the others, and at. The same numbers for every backend."""
     draws, host = HostDraws(settings.seed, 0), make_backend("numpy")
-    weights = draws.rows("weights", 0, len(varying), settings.width) / math.sqrt(max(1, int(varying.sum())))
+    weights = draws.rows("weights", 0, len(varying), settings.width) / math.sqrt(
+        max(1, int(varying.sum()))
+    )
     return weights * varying[:, None], draw_readout(host, draws, settings.law, settings.width)
 
 
@@ -93,7 +102,10 @@ class Training:
         self._kernel, self._rows, self._settings = kernel, rows, settings
         self._check_memory()
         initial, readout = draw(settings, rows.varying)
-        self._initial, self._readout = kernel.backend.to_device(initial), kernel.backend.to_device(readout)
+        self._initial, self._readout = (
+            kernel.backend.to_device(initial),
+            kernel.backend.to_device(readout),
+        )
         self._fitted = FIRST if settings.reuses else SECOND
 
     def run(self, with_readout: bool) -> Trained:
@@ -103,21 +115,34 @@ class Training:
         if with_readout or step is None:
             slope = None if step == 0 else self._gradient(FIRST, self._initial)
             choice = self._choose(self._candidates(slope), slope)
-            step, ridge = float(choice.candidates[choice.step]), float(settings.ridges[choice.ridge])
+            step, ridge = (
+                float(choice.candidates[choice.step]),
+                float(settings.ridges[choice.ridge]),
+            )
         assert step is not None
-        weights = self._stepped(BOTH, step, None) if settings.refit == "all" else self._stepped(FIRST, step, slope)
+        weights = (
+            self._stepped(BOTH, step, None)
+            if settings.refit == "all"
+            else self._stepped(FIRST, step, slope)
+        )
         if with_readout:
             part = self._fitted if settings.refit == "none" else BOTH
             fit = ridge_fit(self._kernel, rows.blocks(part), rows.count(part), weights, ridge)
-            coefficients, centre, offset = (self._kernel.backend.to_host(each).astype(float) for each in fit)
+            coefficients, centre, offset = (
+                self._kernel.backend.to_host(each).astype(float) for each in fit
+            )
             if not np.all(np.isfinite(coefficients)):
                 raise NotConverged(OVERFLOW)
             solution = coefficients, centre, float(offset)
         host = self._kernel.backend.to_host
-        return Trained(host(self._initial), host(weights), host(self._readout), step, choice, solution)
+        return Trained(
+            host(self._initial), host(weights), host(self._readout), step, choice, solution
+        )
 
     def _gradient(self, part: str, weights: Any) -> Any:
-        return self._kernel.gradient(self._rows.blocks(part), self._rows.count(part), weights, self._readout)
+        return self._kernel.gradient(
+            self._rows.blocks(part), self._rows.count(part), weights, self._readout
+        )
 
     def _stepped(self, part: str, step: float, slope: Any) -> Any:
         """W after all steps on the rows of a part; ``slope`` is G at W0 where it is known."""
@@ -126,7 +151,9 @@ class Training:
             change = slope if number == 0 and slope is not None else self._gradient(part, weights)
             weights = weights + step * change
         if not float(self._kernel.backend.xp.abs(weights).max()) < LARGEST_WEIGHT:
-            raise NotConverged("the weights overflowed in the gradient step: the step or the slope of the student is too large")
+            raise NotConverged(
+                "the weights overflowed in the gradient step: the step or the slope of the student is too large"
+            )
         return weights
 
     def _candidates(self, slope: Any) -> Array:
@@ -141,13 +168,20 @@ class Training:
     def _choose(self, candidates: Array, slope: Any) -> Choice:
         errors = np.array([self._errors(float(step), slope) for step in candidates])
         finite = np.isfinite(errors)
-        if self._rows.count(self._fitted) == 1 and not finite.any():  # nothing to choose by: random features, most ridge
+        if (
+            self._rows.count(self._fitted) == 1 and not finite.any()
+        ):  # nothing to choose by: random features, most ridge
             return Choice(candidates, errors, 0, int(np.argmax(self._settings.ridges)))
         if not finite.any():
-            raise NotConverged("no step and ridge gave a fit that can be trusted: try larger ridges, a smaller step or float64")
+            raise NotConverged(
+                "no step and ridge gave a fit that can be trusted: try larger ridges, a smaller step or float64"
+            )
         least = errors[finite].min()
         places = np.argwhere(finite & (errors <= least * (1 + 1e-9)))
-        step, ridge = min(places.tolist(), key=lambda place: (candidates[place[0]], -self._settings.ridges[place[1]]))
+        step, ridge = min(
+            places.tolist(),
+            key=lambda place: (candidates[place[0]], -self._settings.ridges[place[1]]),
+        )
         return Choice(candidates, errors, step, ridge)
 
     def _errors(self, step: float, slope: Any) -> Array:
@@ -160,11 +194,23 @@ class Training:
             return np.full(len(ridges), np.inf)
         if not self._settings.reuses:
             return path.errors
-        held = kernel.errors(rows.blocks(SECOND), rows.count(SECOND), weights, path.centre, path.offset, path.solutions)
+        held = kernel.errors(
+            rows.blocks(SECOND),
+            rows.count(SECOND),
+            weights,
+            path.centre,
+            path.offset,
+            path.solutions,
+        )
         return np.where(path.trusted & np.isfinite(held), held, np.inf)
 
     def _check_memory(self) -> None:
-        width, columns, rows, backend = self._settings.width, self._rows.columns, self._rows, self._kernel.backend
+        width, columns, rows, backend = (
+            self._settings.width,
+            self._rows.columns,
+            self._rows,
+            self._kernel.backend,
+        )
         count = rows.count(BOTH)
         square = 5 * width**2 if count >= width else 4 * count * width + 5 * count**2
         numbers = square + 4 * columns * width + rows.block * (4 * width + 2 * columns)

@@ -9,7 +9,13 @@ import numpy as np
 
 from firststep import plots
 
-LOOKS = (("grey", "v"), ("green", "^"), ("orange", "s"), ("blue", "o"), ("red", "D"))  # from no step to the largest
+LOOKS = (
+    ("grey", "v"),
+    ("green", "^"),
+    ("orange", "s"),
+    ("blue", "o"),
+    ("red", "D"),
+)  # from no step to the largest
 
 
 def spaced(low: float, high: float, count: int) -> list[float]:
@@ -24,12 +30,21 @@ def around(peak: float, low: float, high: float, count: int = 21) -> list[float]
     return [float(x) for x in (*left, *right)]
 
 
-def guide(rate: Callable[[Any], Any], ends: tuple[float, float], label: str, color: str = "red") -> Callable[[Any], None]:
+def guide(
+    rate: Callable[[Any], Any], ends: tuple[float, float], label: str, color: str = "red"
+) -> Callable[[Any], None]:
     """Decoration: a thin dotted line of a rate, which says nothing about constants."""
     along = np.geomspace(*ends, 64)
 
     def draw(axes: Any) -> None:
-        axes.plot(along, rate(along), color=plots.COLORS[color], linestyle=(0, (1, 1.5)), linewidth=1.6, label=label)
+        axes.plot(
+            along,
+            rate(along),
+            color=plots.COLORS[color],
+            linestyle=(0, (1, 1.5)),
+            linewidth=1.6,
+            label=label,
+        )
 
     return draw
 
@@ -38,4 +53,6 @@ def joined(axes: Any) -> None:
     """Decoration: faint lines through simulated points, to lead the eye where there is no theory."""
     for container in list(axes.containers):
         points = container[0]
-        axes.plot(*points.get_data(), color=points.get_color(), linewidth=1, linestyle=":", alpha=0.7)
+        axes.plot(
+            *points.get_data(), color=points.get_color(), linewidth=1, linestyle=":", alpha=0.7
+        )

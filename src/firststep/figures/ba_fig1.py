@@ -25,17 +25,39 @@ def problem(psi1: float, eta: float, exponent: float) -> Problem:
 
 def panels(scale: Scale) -> Sequence[Panel]:
     at, line = spaced(*RANGE, scale.points), spaced(*RANGE, 33)
-    still = Curve("random features (no step)", lambda x: problem(x, 4, 0), at, line, "random-features", color="orange", marker="s")
-    small = Curve(r"small step, $\eta = 4$", lambda x: problem(x, 4, 0), at, line, color="pink", marker="^")
-    large = Curve(r"large step, $\eta = 2\sqrt{N}$", lambda x: problem(x, 2, 0.5), at, line, color="blue", marker="o")
+    still = Curve(
+        "random features (no step)",
+        lambda x: problem(x, 4, 0),
+        at,
+        line,
+        "random-features",
+        color="orange",
+        marker="s",
+    )
+    small = Curve(
+        r"small step, $\eta = 4$", lambda x: problem(x, 4, 0), at, line, color="pink", marker="^"
+    )
+    large = Curve(
+        r"large step, $\eta = 2\sqrt{N}$",
+        lambda x: problem(x, 2, 0.5),
+        at,
+        line,
+        color="blue",
+        marker="o",
+    )
     bound = problem(1, 4, 0).kernel_lower_bound
     return [
         Panel(
-            [still, small, large], "psi1", r"samples per dimension $\psi_1 = n/d$", xticks=(0.5, 1, 2, 4, 8, 16, 32),
-            yticks=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4), levels=[(bound, "kernel lower bound")], legend="lower left",
+            [still, small, large],
+            "psi1",
+            r"samples per dimension $\psi_1 = n/d$",
+            xticks=(0.5, 1, 2, 4, 8, 16, 32),
+            yticks=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4),
+            levels=[(bound, "kernel lower bound")],
+            legend="lower left",
             decorate=guide(lambda x: RATE / x, (2.5, 34), r"rate $d/n$"),
         )
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = Figure(

@@ -47,7 +47,9 @@ class Data:
         generator = np.random.default_rng([seed, dimension])
         count = RATIO * dimension
         inputs = generator.standard_normal((count, dimension), dtype=np.float32)
-        weights = generator.standard_normal((dimension, count), dtype=np.float32) / np.float32(math.sqrt(dimension))
+        weights = generator.standard_normal((dimension, count), dtype=np.float32) / np.float32(
+            math.sqrt(dimension)
+        )
         readout = generator.standard_normal(count, dtype=np.float32) / np.float32(math.sqrt(count))
         along = inputs[:, :2] @ np.array([np.cos(ANGLES), np.sin(ANGLES)], np.float32)
         return cls(inputs, np.maximum(along, 0).sum(axis=1), weights, readout)
@@ -78,23 +80,44 @@ def descend(data: Data, parameterization: str) -> Iterator[tuple[float, Array]]:
 class Trajectories(Figure):
     """Paths in a plane instead of curves."""
 
-    def compute(self, scale: Scale, store: Store, executor: Executor | None = None, watch: Watcher | None = None) -> list[Row]:
+    def compute(
+        self,
+        scale: Scale,
+        store: Store,
+        executor: Executor | None = None,
+        watch: Watcher | None = None,
+    ) -> list[Row]:
         data = Data.drawn(scale.dimension, self.seed)
         return [row for name in TITLES for row in self._paths(name, data)]
 
     def _paths(self, name: str, data: Data) -> Iterator[Row]:
         states = list(descend(data, name))
-        shown = np.unique(np.linspace(0, math.sqrt(len(states) - 1), MOMENTS).round(6) ** 2 // 1).astype(int)
+        shown = np.unique(
+            np.linspace(0, math.sqrt(len(states) - 1), MOMENTS).round(6) ** 2 // 1
+        ).astype(int)
         for neuron in range(NEURONS):
             for step in [*shown[:-1], len(states) - 1]:
                 loss, plane = states[step]
                 yield {
-                    "panel": name, "curve": f"neuron {neuron}", "quantity": "weights", "x": "step", "x_value": int(step),
-                    "judged": False, "score": math.nan, "seed": self.seed, "student": "relu", "teacher": "two relu neurons",
-                    "alpha": RATIO, "beta": RATIO, "dimension": len(data.weights), "neuron": neuron, "loss": loss,
+                    "panel": name,
+                    "curve": f"neuron {neuron}",
+                    "quantity": "weights",
+                    "x": "step",
+                    "x_value": int(step),
+                    "judged": False,
+                    "score": math.nan,
+                    "seed": self.seed,
+                    "student": "relu",
+                    "teacher": "two relu neurons",
+                    "alpha": RATIO,
+                    "beta": RATIO,
+                    "dimension": len(data.weights),
+                    "neuron": neuron,
+                    "loss": loss,
                     "readout": float(data.readout[neuron]) * math.sqrt(len(data.readout)),
-                    "first_coordinate": float(plane[0, neuron]), "second_coordinate": float(plane[1, neuron]),
-                }  # fmt: skip
+                    "first_coordinate": float(plane[0, neuron]),
+                    "second_coordinate": float(plane[1, neuron]),
+                }
 
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Any) -> None:
         for place, (name, title) in enumerate(TITLES.items()):
@@ -103,7 +126,9 @@ class Trajectories(Figure):
             bundle = _draw_paths(axes, _paths_of(mine))
             axes.set_title(f"{title}, {mine[-1]['x_value']} steps", fontsize=10)
             axes.set(xlabel=r"$\langle w_i, e_1\rangle$", ylabel=r"$\langle w_i, e_2\rangle$")
-        bar = drawing.colorbar(bundle, ax=axes, label="steps done", shrink=0.9, ticks=(0, 0.05, 0.2, 0.5, 1))
+        bar = drawing.colorbar(
+            bundle, ax=axes, label="steps done", shrink=0.9, ticks=(0, 0.05, 0.2, 0.5, 1)
+        )
         bar.ax.set_yticklabels(["start", "5 %", "20 %", "50 %", "end"])
 
     def shape(self, scale: Scale) -> tuple[float, float]:
@@ -122,19 +147,36 @@ def _draw_paths(axes: Any, paths: Sequence[NDArray[np.float64]]) -> Any:
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
-    colors = LinearSegmentedColormap.from_list("dark to bright", ["#1A0A38", "#0072B2", "#56B4E9", "#F0C75E"])
+    colors = LinearSegmentedColormap.from_list(
+        "dark to bright", ["#1A0A38", "#0072B2", "#56B4E9", "#F0C75E"]
+    )
     pieces = [np.stack([path[:-1, 1:], path[1:, 1:]], axis=1) for path in paths]
     when = [(path[:-1, 0] + path[1:, 0]) / (2 * path[-1, 0]) for path in paths]
     look: dict[str, Any] = dict(cmap=colors, norm=PowerNorm(0.4, 0, 1), linewidths=0.9)
-    bundle = axes.add_collection(LineCollection(list(np.concatenate(pieces)), array=np.concatenate(when), **look))
+    bundle = axes.add_collection(
+        LineCollection(list(np.concatenate(pieces)), array=np.concatenate(when), **look)
+    )
     starts, ends = (np.array([path[place, 1:] for path in paths]).T for place in (0, -1))
     axes.plot(*starts, ".", color=colors(0.0), markersize=3)
-    axes.plot(*ends, "o", color=colors(1.0), markersize=3, markeredgecolor="#6B5310", markeredgewidth=0.4)
+    axes.plot(
+        *ends, "o", color=colors(1.0), markersize=3, markeredgecolor="#6B5310", markeredgewidth=0.4
+    )
     middle, half = _square(np.concatenate([path[:, 1:] for path in paths]))
     for angle in ANGLES:
         far = 4 * half
-        axes.plot([0, far * math.cos(angle)], [0, far * math.sin(angle)], "--", color="black", linewidth=1.4, zorder=3)
-    axes.set(xlim=middle[0] + half * np.array([-1, 1]), ylim=middle[1] + half * np.array([-1, 1]), aspect="equal")
+        axes.plot(
+            [0, far * math.cos(angle)],
+            [0, far * math.sin(angle)],
+            "--",
+            color="black",
+            linewidth=1.4,
+            zorder=3,
+        )
+    axes.set(
+        xlim=middle[0] + half * np.array([-1, 1]),
+        ylim=middle[1] + half * np.array([-1, 1]),
+        aspect="equal",
+    )
     return bundle
 
 
@@ -157,4 +199,4 @@ FIGURE = Trajectories(
     quick=Scale(dimension=192, replicates=1, points=1),
     full=Scale(dimension=512, replicates=1, points=1, full=True),
     size=(10.4, 4.9),
-)  # fmt: skip
+)

@@ -14,7 +14,9 @@ from firststep.figures.ba_common import LOOKS, around, spaced
 from firststep.figures.core import Curve, Figure, Panel, Scale
 from firststep.problem import Problem
 
-BASE = dict(sigma="tanh", sigma_star="centered(softplus)", psi2=2.0, lambda_=1e-4, sigma_epsilon=0.25)
+BASE = dict(
+    sigma="tanh", sigma_star="centered(softplus)", psi2=2.0, lambda_=1e-4, sigma_epsilon=0.25
+)
 STEPS = (2, 4, 8)
 RANGE = (0.5, 16.0)
 
@@ -27,18 +29,38 @@ def panels(scale: Scale) -> Sequence[Panel]:
     at = spaced(*RANGE, scale.points)
     line = around(2.0, *RANGE)  # n = N
     (color, marker), *looks = LOOKS
-    still = Curve(r"$\eta = 0$ (random features)", lambda x: problem(x, 1), at, line, "random-features", color=color, marker=marker)
+    still = Curve(
+        r"$\eta = 0$ (random features)",
+        lambda x: problem(x, 1),
+        at,
+        line,
+        "random-features",
+        color=color,
+        marker=marker,
+    )
     moved = [
-        Curve(rf"$\eta = {eta}$", lambda x, eta=eta: problem(x, eta), at, line, color=color, marker=marker)  # type: ignore[misc]
+        Curve(
+            rf"$\eta = {eta}$",
+            lambda x, eta=eta: problem(x, eta),
+            at,
+            line,
+            color=color,
+            marker=marker,
+        )  # type: ignore[misc]
         for eta, (color, marker) in zip(STEPS, looks, strict=False)
     ]
     bound = problem(1, 1).kernel_lower_bound
     return [
         Panel(
-            [still, *moved], "psi1", r"samples per dimension $\psi_1 = n/d$", xticks=(0.5, 1, 2, 4, 8, 16),
-            yticks=(0.02, 0.05, 0.1, 0.2, 0.5, 1), levels=[(bound, "kernel lower bound")], legend="upper right",
+            [still, *moved],
+            "psi1",
+            r"samples per dimension $\psi_1 = n/d$",
+            xticks=(0.5, 1, 2, 4, 8, 16),
+            yticks=(0.02, 0.05, 0.1, 0.2, 0.5, 1),
+            levels=[(bound, "kernel lower bound")],
+            legend="upper right",
         )
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = Figure(

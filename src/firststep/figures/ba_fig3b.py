@@ -26,18 +26,33 @@ def problem(psi2: float, eta: float) -> Problem:
 def panels(scale: Scale) -> Sequence[Panel]:
     at = spaced(*RANGE, scale.points)
     (color, marker), *looks = LOOKS
-    still = Curve(r"$\eta = 0$ (random features)", lambda x: problem(x, 1), at, model="random-features", color=color, marker=marker)
+    still = Curve(
+        r"$\eta = 0$ (random features)",
+        lambda x: problem(x, 1),
+        at,
+        model="random-features",
+        color=color,
+        marker=marker,
+    )
     moved = [
-        Curve(rf"$\eta = {eta}$", lambda x, eta=eta: problem(x, eta), at, color=color, marker=marker)  # type: ignore[misc]
+        Curve(
+            rf"$\eta = {eta}$", lambda x, eta=eta: problem(x, eta), at, color=color, marker=marker
+        )  # type: ignore[misc]
         for eta, (color, marker) in zip(STEPS, looks, strict=False)
     ]
     bound = problem(1, 1).kernel_lower_bound
     return [
         Panel(
-            [still, *moved], "psi2", r"neurons per dimension $\psi_2 = N/d$", yscale="linear", xticks=(0.5, 1, 2, 4, 8),
-            yticks=(0.1, 0.15, 0.2, 0.25, 0.3), levels=[(bound, "kernel lower bound")], legend="upper right",
+            [still, *moved],
+            "psi2",
+            r"neurons per dimension $\psi_2 = N/d$",
+            yscale="linear",
+            xticks=(0.5, 1, 2, 4, 8),
+            yticks=(0.1, 0.15, 0.2, 0.25, 0.3),
+            levels=[(bound, "kernel lower bound")],
+            legend="upper right",
         )
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = Figure(

@@ -14,7 +14,13 @@ from firststep.figures.core import Curve, Figure, Panel, Scale
 from firststep.problem import Problem
 
 BASE = dict(sigma="erf", sigma_star="erf", psi2=2.0, eta=1.0, lambda_=1e-3, sigma_epsilon=0.1)
-EXPONENTS = {0: "$N^{0}$", 0.125: "$N^{1/8}$", 0.25: "$N^{1/4}$", 0.375: "$N^{3/8}$", 0.5: "$N^{1/2}$"}
+EXPONENTS = {
+    0: "$N^{0}$",
+    0.125: "$N^{1/8}$",
+    0.25: "$N^{1/4}$",
+    0.375: "$N^{3/8}$",
+    0.5: "$N^{1/2}$",
+}
 RANGE = (0.5, 16.0)
 
 
@@ -26,16 +32,28 @@ def panels(scale: Scale) -> Sequence[Panel]:
     at = spaced(*RANGE, scale.points)
     line = around(2.0, *RANGE)  # n = N
     curves = [
-        Curve(rf"$\eta = $ {text}", lambda x, a=exponent: problem(x, a), at, line, color=color, marker=marker)  # type: ignore[misc]
+        Curve(
+            rf"$\eta = $ {text}",
+            lambda x, a=exponent: problem(x, a),
+            at,
+            line,
+            color=color,
+            marker=marker,
+        )  # type: ignore[misc]
         for (exponent, text), (color, marker) in zip(EXPONENTS.items(), LOOKS, strict=True)
     ]
     bound = problem(1, 0).kernel_lower_bound
     return [
         Panel(
-            curves, "psi1", r"samples per dimension $\psi_1 = n/d$", xticks=(0.5, 1, 2, 4, 8, 16),
-            yticks=(0.02, 0.05, 0.1, 0.2, 0.4), levels=[(bound, "kernel lower bound")], legend="upper right",
+            curves,
+            "psi1",
+            r"samples per dimension $\psi_1 = n/d$",
+            xticks=(0.5, 1, 2, 4, 8, 16),
+            yticks=(0.02, 0.05, 0.1, 0.2, 0.4),
+            levels=[(bound, "kernel lower bound")],
+            legend="upper right",
         )
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = Figure(

@@ -40,7 +40,10 @@ class ManySteps(Figure):
         units = super()._units(curve, scale)
         if "steps" not in curve.options:
             return units
-        return [(x, [replace(unit, options={**unit.options, "steps": int(x)}) for unit in some]) for x, some in units]
+        return [
+            (x, [replace(unit, options={**unit.options, "steps": int(x)}) for unit in some])
+            for x, some in units
+        ]
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
@@ -50,7 +53,15 @@ def panels(scale: Scale) -> Sequence[Panel]:
 
     def mark(axes: Any) -> None:
         axes.axvline(large, color=plots.COLORS["grey"], linewidth=1, linestyle=":")
-        axes.text(0.93 * large, 0.985, r"$\eta = \sqrt{N}$", transform=axes.get_xaxis_transform(), va="top", ha="right", fontsize=9)
+        axes.text(
+            0.93 * large,
+            0.985,
+            r"$\eta = \sqrt{N}$",
+            transform=axes.get_xaxis_transform(),
+            va="top",
+            ha="right",
+            fontsize=9,
+        )
 
     growing = [
         Curve(NETWORK, problem, at),
@@ -78,17 +89,34 @@ def panels(scale: Scale) -> Sequence[Panel]:
             options={"steps": "x"},
         ),
     ]
-    first = Curve("theory of one step", lambda x: problem(ETA), line=(0.8, 1.25), model=None, color="blue")
+    first = Curve(
+        "theory of one step", lambda x: problem(ETA), line=(0.8, 1.25), model=None, color="blue"
+    )
     return [
         Panel(
-            growing, "eta", r"size $\eta$ of the step", title="one step", xticks=(0.5, 1, 2, 4, 8, 16, 32, 64, 128),
-            yticks=TICKS[3:], levels=levels, legend="lower left", decorate=mark,
+            growing,
+            "eta",
+            r"size $\eta$ of the step",
+            title="one step",
+            xticks=(0.5, 1, 2, 4, 8, 16, 32, 64, 128),
+            yticks=TICKS[3:],
+            levels=levels,
+            legend="lower left",
+            decorate=mark,
         ),
         Panel(
-            [*repeated, first], "steps", rf"number of steps of size $\eta = {ETA:g}$", title=rf"several steps, $\eta = {ETA:g}$",
-            xticks=COUNTS, yticks=TICKS, ylim=(0.002, 0.11), levels=levels, legend="lower left", decorate=joined,
+            [*repeated, first],
+            "steps",
+            rf"number of steps of size $\eta = {ETA:g}$",
+            title=rf"several steps, $\eta = {ETA:g}$",
+            xticks=COUNTS,
+            yticks=TICKS,
+            ylim=(0.002, 0.11),
+            levels=levels,
+            legend="lower left",
+            decorate=joined,
         ),
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = ManySteps(

@@ -25,14 +25,22 @@ from firststep.sweep.executors import Executor
 from firststep.theory.closed_forms import tau_star
 
 BASE = dict(eta=4.0, eta_exponent=0.5, lambda_=0.1)
-WIDTHS = ((1, "$N = d$", "orange", "s"), (2, "$N = 2d$", "blue", "o"), (4, "$N = 4d$", "green", "^"))
+WIDTHS = (
+    (1, "$N = d$", "orange", "s"),
+    (2, "$N = 2d$", "blue", "o"),
+    (4, "$N = 4d$", "green", "^"),
+)
 RANGE = (1.0, 32.0)
 RATES = {"erf": 0.06, "tanh": None}  # of the guide line, by eye
 STUDENTS = {"erf": "erf", "tanh": "tanh", "arctan": "arctan", "sin": "sin"}
 TEACHERS = {
-    "erf": "erf", "tanh": "tanh", "sin": "sin", "$ze^{-z^2/2}$": "z*exp(-z**2/2)", "ReLU": "centered(relu)",
+    "erf": "erf",
+    "tanh": "tanh",
+    "sin": "sin",
+    "$ze^{-z^2/2}$": "z*exp(-z**2/2)",
+    "ReLU": "centered(relu)",
     "softplus": "centered(softplus)",
-}  # fmt: skip
+}
 TABLE = r"$\tau^*$ / kernel lower bound (bold: below 0.1)"
 PROVED = 0.1  # Theorem 7: 10 tau* below the bound
 
@@ -53,11 +61,16 @@ def ratios() -> list[tuple[str, str, float, float]]:
 
 def table(axes: Any) -> None:
     """The ratios as a table on coloured cells."""
-    shares = np.array([tau / bound for *_, tau, bound in ratios()]).reshape(len(STUDENTS), len(TEACHERS))
+    shares = np.array([tau / bound for *_, tau, bound in ratios()]).reshape(
+        len(STUDENTS), len(TEACHERS)
+    )
     axes.imshow(np.log10(np.maximum(shares, 1e-3)), cmap="cividis", vmin=-3, vmax=1, aspect="auto")
     for (row, column), share in np.ndenumerate(shares):
         text = "0" if share < 1e-12 else f"{share:.1g}" if share < 0.01 else f"{share:.2g}"
-        look = dict(color="white" if share < PROVED else "black", weight="bold" if share < PROVED else "normal")
+        look = dict(
+            color="white" if share < PROVED else "black",
+            weight="bold" if share < PROVED else "normal",
+        )
         axes.text(column, row, text, ha="center", va="center", fontsize=9.5, **look)
     axes.set_xticks(range(len(TEACHERS)), list(TEACHERS), fontsize=9)
     axes.set_yticks(range(len(STUDENTS)), list(STUDENTS), fontsize=9)
@@ -69,33 +82,58 @@ def table(axes: Any) -> None:
 def _learning(function: str, scale: Scale) -> Panel:
     at, line = spaced(*RANGE, scale.points), spaced(*RANGE, 17)
     curves = [
-        Curve(label, lambda x, w=width: problem(function, x, w), at, line, color=color, marker=marker)  # type: ignore[misc]
+        Curve(
+            label, lambda x, w=width: problem(function, x, w), at, line, color=color, marker=marker
+        )  # type: ignore[misc]
         for width, label, color, marker in WIDTHS
     ]
     bound, rate = problem(function, 1, 1).kernel_lower_bound, RATES[function]
     return Panel(
-        curves, "psi1", r"samples per dimension $\psi_1 = n/d$", title=f"{function} learns {function}", xticks=(1, 2, 4, 8, 16, 32),
-        yticks=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2), ylim=(0.0014, 0.3), levels=[(bound, "kernel lower bound")],
-        legend="lower left", decorate=guide(lambda x: rate / x, (3, 34), r"rate $d/n$") if rate else None,
-    )  # fmt: skip
+        curves,
+        "psi1",
+        r"samples per dimension $\psi_1 = n/d$",
+        title=f"{function} learns {function}",
+        xticks=(1, 2, 4, 8, 16, 32),
+        yticks=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2),
+        ylim=(0.0014, 0.3),
+        levels=[(bound, "kernel lower bound")],
+        legend="lower left",
+        decorate=guide(lambda x: rate / x, (3, 34), r"rate $d/n$") if rate else None,
+    )
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
-    cells = Panel([], "teacher", "teacher", "student", TABLE, "linear", "linear", legend=None, decorate=table)
+    cells = Panel(
+        [], "teacher", "teacher", "student", TABLE, "linear", "linear", legend=None, decorate=table
+    )
     return [_learning("erf", scale), _learning("tanh", scale), cells]
 
 
 class WithTable(Figure):
     """The cells of the table are rows, too."""
 
-    def compute(self, scale: Scale, store: Store, executor: Executor | None = None, watch: Watcher | None = None) -> list[Row]:
+    def compute(
+        self,
+        scale: Scale,
+        store: Store,
+        executor: Executor | None = None,
+        watch: Watcher | None = None,
+    ) -> list[Row]:
         cells: list[Row] = [
             {
-                "panel": TABLE, "curve": f"{student} learns {teacher}", "quantity": "tau_star", "theory": tau, "judged": False,
-                "score": math.nan, "student": student, "teacher": teacher, "kernel_lower_bound": bound, "ratio": tau / bound,
+                "panel": TABLE,
+                "curve": f"{student} learns {teacher}",
+                "quantity": "tau_star",
+                "theory": tau,
+                "judged": False,
+                "score": math.nan,
+                "student": student,
+                "teacher": teacher,
+                "kernel_lower_bound": bound,
+                "ratio": tau / bound,
             }
             for student, teacher, tau, bound in ratios()
-        ]  # fmt: skip
+        ]
         return [*super().compute(scale, store, executor, watch), *cells]
 
 

@@ -31,18 +31,36 @@ YTICKS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.3)
 YLIM = (0.02, 0.36)
 
 
-def curve(label: str, pair: tuple[str, str], at: Sequence[float], look: tuple[str, str], **more: Any) -> Curve:
+def curve(
+    label: str, pair: tuple[str, str], at: Sequence[float], look: tuple[str, str], **more: Any
+) -> Curve:
     """Points of the measured relative error; n/d is x, or as where all grow."""
     ratio = RATIO if more.get("dimension") is None else None
 
     def problem(x: float) -> Problem:
         return Problem(
-            student=pair[0], teacher=pair[1], alpha=0.1, alpha0=ratio or x, beta=1, step=1, step_exponent=0, ridge=1, noise=0.1
+            student=pair[0],
+            teacher=pair[1],
+            alpha=0.1,
+            alpha0=ratio or x,
+            beta=1,
+            step=1,
+            step_exponent=0,
+            ridge=1,
+            noise=0.1,
         )
 
     color, marker = look
     return Curve(
-        label, problem, at, bulk=None, quantity="rank_one_error", color=color, marker=marker, options={"test_samples": 2}, **more
+        label,
+        problem,
+        at,
+        bulk=None,
+        quantity="rank_one_error",
+        color=color,
+        marker=marker,
+        options={"test_samples": 2},
+        **more,
     )
 
 
@@ -59,14 +77,23 @@ class Growing(Figure):
         if curve.dimension is not None:
             return units
         return [
-            (x, [replace(unit, problem=unit.problem.replace(dimension=round(x / RATIO))) for unit in some]) for x, some in units
+            (
+                x,
+                [
+                    replace(unit, problem=unit.problem.replace(dimension=round(x / RATIO)))
+                    for unit in some
+                ],
+            )
+            for x, some in units
         ]
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
     samples = [RATIO * LEAST * 2**power for power in range(scale.points)]
     ends = (0.85 * samples[0], 1.18 * samples[-1])
-    together = [curve(_named(pair), pair, samples, look) for pair, look in zip(PAIRS, LOOKS, strict=True)]
+    together = [
+        curve(_named(pair), pair, samples, look) for pair, look in zip(PAIRS, LOOKS, strict=True)
+    ]
     sizes = [scale.dimension // 4, scale.dimension // 2, scale.dimension]
     alone = [
         curve(f"$d = N = {size}$", PAIRS[0], spaced(*RATIOS, 8), look, dimension=size)
@@ -74,24 +101,47 @@ def panels(scale: Scale) -> Sequence[Panel]:
     ]
 
     def rates(axes: Any) -> None:
-        guide(lambda n: 0.15 * np.log(n) ** 2 / np.sqrt(n), ends, r"proved rate $\log^2 n/\sqrt{n}$", "grey")(axes)
+        guide(
+            lambda n: 0.15 * np.log(n) ** 2 / np.sqrt(n),
+            ends,
+            r"proved rate $\log^2 n/\sqrt{n}$",
+            "grey",
+        )(axes)
         guide(lambda n: 1.25 / np.sqrt(n), ends, r"$1/\sqrt{n}$")(axes)
 
     def floors(axes: Any) -> None:
         for size, (color, _) in zip(sizes, LOOKS, strict=True):
             label = r"$1/\sqrt{N}$" if size == sizes[-1] else None
-            axes.axhline(size**-0.5, color=plots.COLORS[color], linestyle="--", linewidth=1, label=label)
+            axes.axhline(
+                size**-0.5, color=plots.COLORS[color], linestyle="--", linewidth=1, label=label
+            )
 
     return [
         Panel(
-            together, "n", "samples $n$ of the step", r"$\|G_0 - A\|\,/\,\|G_0\|$", r"all grow: $n = 2d$, $N = d$", xticks=samples,
-            yticks=YTICKS, ylim=YLIM, legend="lower left", decorate=rates,
+            together,
+            "n",
+            "samples $n$ of the step",
+            r"$\|G_0 - A\|\,/\,\|G_0\|$",
+            r"all grow: $n = 2d$, $N = d$",
+            xticks=samples,
+            yticks=YTICKS,
+            ylim=YLIM,
+            legend="lower left",
+            decorate=rates,
         ),
         Panel(
-            alone, "n/d", "samples per dimension $n/d$", r"$\|G_0 - A\|\,/\,\|G_0\|$", "only $n$ grows: tanh learns tanh",
-            xticks=(0.25, 0.5, 1, 2, 4, 8, 16, 32), yticks=YTICKS, ylim=YLIM, legend="upper right", decorate=floors,
+            alone,
+            "n/d",
+            "samples per dimension $n/d$",
+            r"$\|G_0 - A\|\,/\,\|G_0\|$",
+            "only $n$ grows: tanh learns tanh",
+            xticks=(0.25, 0.5, 1, 2, 4, 8, 16, 32),
+            yticks=YTICKS,
+            ylim=YLIM,
+            legend="upper right",
+            decorate=floors,
         ),
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = Growing(

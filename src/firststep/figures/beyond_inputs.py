@@ -22,13 +22,13 @@ from firststep.figures.core import Curve, Panel, Row, Scale, measured, row_of
 from firststep.figures.cui_common import SharedLegend, legend_below
 from firststep.problem import Problem
 from firststep.results import Estimate
-from firststep.simulation.execute import available_cores
-from firststep.simulation.layer import first_layer
-from firststep.simulation.workers import Workers
+from firststep.simulation.running.execute import available_cores
+from firststep.simulation.running.layer import first_layer
+from firststep.simulation.running.workers import Workers
 from firststep.store import Store
 from firststep.sweep.engine import Watcher, results_of
 from firststep.sweep.executors import Executor
-from firststep.theory.features import predict_features
+from firststep.theory.given_layer.predict import predict_features
 
 LAWS = (
     ("gaussian", "blue", "o"),
@@ -43,12 +43,29 @@ KNOWN = "power-law:1, from its weights and covariance"
 
 def odd(alpha: float) -> Problem:
     return Problem(
-        student="tanh", teacher="tanh", alpha=alpha, beta=1.0, alpha0=2.0, step=2.0, ridge=0.05, readout="ones", init="sphere"
-    )  # fmt: skip
+        student="tanh",
+        teacher="tanh",
+        alpha=alpha,
+        beta=1.0,
+        alpha0=2.0,
+        step=2.0,
+        ridge=0.05,
+        readout="ones",
+        init="sphere",
+    )
 
 
 def bent(alpha: float) -> Problem:
-    return Problem(student="relu", teacher="sin", alpha=alpha, beta=1.0, alpha0=2.0, step=1.0, ridge=0.05, noise=0.1)
+    return Problem(
+        student="relu",
+        teacher="sin",
+        alpha=alpha,
+        beta=1.0,
+        alpha0=2.0,
+        step=1.0,
+        ridge=0.05,
+        noise=0.1,
+    )
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
@@ -58,19 +75,33 @@ def panels(scale: Scale) -> Sequence[Panel]:
     ]
 
 
-def _panel(scale: Scale, problem: Callable[[float], Problem], title: str, yticks: Sequence[float]) -> Panel:
+def _panel(
+    scale: Scale, problem: Callable[[float], Problem], title: str, yticks: Sequence[float]
+) -> Panel:
     at = np.round(np.geomspace(0.5, 8.0, scale.points), 3)
     curves = [
         Curve(
-            law, problem, at, bulk="exact", color=color, marker=marker,
-            style="-" if law == "gaussian" else "None", judged=law == "gaussian",
+            law,
+            problem,
+            at,
+            bulk="exact",
+            color=color,
+            marker=marker,
+            style="-" if law == "gaussian" else "None",
+            judged=law == "gaussian",
             options={} if law == "gaussian" else {"inputs": law},
         )
         for law, color, marker in LAWS
-    ]  # fmt: skip
+    ]
     return Panel(
-        curves, "alpha", r"samples per dimension $\alpha = n/d$", title=title, xticks=(0.5, 1, 2, 4, 8), yticks=yticks, legend=None
-    )  # fmt: skip
+        curves,
+        "alpha",
+        r"samples per dimension $\alpha = n/d$",
+        title=title,
+        xticks=(0.5, 1, 2, 4, 8),
+        yticks=yticks,
+        legend=None,
+    )
 
 
 def covariance(dimension: int) -> Any:
@@ -93,48 +124,95 @@ class FromWeights:
         layer = first_layer(problem, None, self.seed, replicate, inputs="power-law:1")
         known = covariance(len(layer.teacher))
         return float(
-            predict_features(layer.after, problem, layer.teacher, initial=layer.before, directions=1, covariance=known).risk
+            predict_features(
+                layer.after,
+                problem,
+                layer.teacher,
+                initial=layer.before,
+                directions=1,
+                covariance=known,
+            ).risk
         )
 
 
 class WithCovariance(SharedLegend):
     """The curves, and the theory of given layers for the power law."""
 
-    def compute(self, scale: Scale, store: Store, executor: Executor | None = None, watch: Watcher | None = None) -> list[Row]:
+    def compute(
+        self,
+        scale: Scale,
+        store: Store,
+        executor: Executor | None = None,
+        watch: Watcher | None = None,
+    ) -> list[Row]:
         rows = super().compute(scale, store, executor, watch)
         with Workers(available_cores()) as workers:
             for panel in self.panels(scale):
                 rows += self._from_weights(panel, scale, store, workers)
         return rows
 
-    def _from_weights(self, panel: Panel, scale: Scale, store: Store, workers: Workers) -> Iterator[Row]:
+    def _from_weights(
+        self, panel: Panel, scale: Scale, store: Store, workers: Workers
+    ) -> Iterator[Row]:
         curve = next(each for each in panel.curves if each.label == "power-law:1")
         known = Curve(KNOWN, curve.problem, curve.at, options=curve.options, color=curve.color)
         points = self._units(curve, scale)
-        jobs = FromWeights(tuple(units[0].problem for _, units in points), scale.replicates, self.seed)
+        jobs = FromWeights(
+            tuple(units[0].problem for _, units in points), scale.replicates, self.seed
+        )
         predictions = dict(workers.run(jobs, range(len(points) * scale.replicates)))
         for place, (x, units) in enumerate(points):
             records = results_of(units, store)
-            values = np.array([measured(records[wanted], "risk") for unit in units for wanted in unit.wanted])
-            theory = np.array([predictions[place * scale.replicates + number] for number in range(scale.replicates)])
+            values = np.array(
+                [measured(records[wanted], "risk") for unit in units for wanted in unit.wanted]
+            )
+            theory = np.array(
+                [
+                    predictions[place * scale.replicates + number]
+                    for number in range(scale.replicates)
+                ]
+            )
             estimate, mean, problem = Estimate(values), float(theory.mean()), units[0].problem
-            yield row_of(panel.title, known, panel.x, x, estimate, mean, "given layer", problem, self.seed, theory)
+            yield row_of(
+                panel.title,
+                known,
+                panel.x,
+                x,
+                estimate,
+                mean,
+                "given layer",
+                problem,
+                self.seed,
+                theory,
+            )
 
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Any) -> None:
         """Risk over the theory of N(0, I), the laws side by side."""
-        for panel, axes in zip(self.panels(scale), plots.grid(drawing, 2, self.columns), strict=True):
+        for panel, axes in zip(
+            self.panels(scale), plots.grid(drawing, 2, self.columns), strict=True
+        ):
             mine = [row for row in rows if row["panel"] == panel.title]
             theory = {row["x_value"]: row["theory"] for row in mine if row["curve"] == "gaussian"}
             plots.level(axes, 1.0, "theory of N(0, I)", "blue")
             for place, (law, color, marker) in enumerate(LAWS):
                 some = [row for row in mine if row["curve"] == law]
                 x = [row["x_value"] * 1.045 ** (place - 2.5) for row in some]
-                mean, error = ([row[name] / theory[row["x_value"]] for row in some] for name in ("simulated", "standard_error"))
+                mean, error = (
+                    [row[name] / theory[row["x_value"]] for row in some]
+                    for name in ("simulated", "standard_error")
+                )
                 plots.points(axes, x, mean, error, label=law, color=color, marker=marker)
             known = [row for row in mine if row["curve"] == KNOWN]
             ratio = [row["theory"] / theory[row["x_value"]] for row in known]
-            plots.curve(axes, [row["x_value"] * 1.045**2.5 for row in known], ratio, "orange", KNOWN, ":")
-            axes.set(xscale="log", yscale="log", xlabel=panel.xlabel, ylabel="test risk / theory of N(0, I)")
+            plots.curve(
+                axes, [row["x_value"] * 1.045**2.5 for row in known], ratio, "orange", KNOWN, ":"
+            )
+            axes.set(
+                xscale="log",
+                yscale="log",
+                xlabel=panel.xlabel,
+                ylabel="test risk / theory of N(0, I)",
+            )
             axes.set_title(panel.title, fontsize=10)
             plots.plain_ticks(axes, panel.xticks, panel.yticks)
         title = f"points: simulation, d = {scale.dimension}, mean ± s.e. of {scale.replicates}"
@@ -156,4 +234,4 @@ FIGURE = WithCovariance(
     full=Scale(dimension=600, replicates=12, points=5, full=True),
     size=(5.6, 4.2),
     legend_columns=4,
-)  # fmt: skip
+)

@@ -22,14 +22,14 @@ from firststep.figures.core import Curve, Figure, Row, Scale, row_of
 from firststep.figures.cui_common import legend_below
 from firststep.problem import Problem
 from firststep.results import Estimate
-from firststep.simulation.execute import available_cores
-from firststep.simulation.given import simulate_features
-from firststep.simulation.layer import FirstLayer, training_path
-from firststep.simulation.workers import Workers
+from firststep.simulation.running.execute import available_cores
+from firststep.simulation.running.given import simulate_features
+from firststep.simulation.running.layer import FirstLayer, training_path
+from firststep.simulation.running.workers import Workers
 from firststep.store import Store
 from firststep.sweep.engine import Watcher
 from firststep.sweep.executors import Executor
-from firststep.theory.features import predict_features
+from firststep.theory.given_layer.predict import predict_features
 
 SHOWN = (0, 1, 2, 3, 4, 6, 8, 10)  # steps
 DRAWS = 3  # data sets on which every network is measured
@@ -55,9 +55,15 @@ class Case:
     @property
     def problem(self) -> Problem:
         return Problem(
-            student=self.student, teacher=self.teacher, alpha=2.0, beta=1.2, alpha0=self.alpha0, step=self.step, ridge=0.1,
+            student=self.student,
+            teacher=self.teacher,
+            alpha=2.0,
+            beta=1.2,
+            alpha0=self.alpha0,
+            step=self.step,
+            ridge=0.1,
             noise=0.1,
-        )  # fmt: skip
+        )
 
 
 CASES = (
@@ -79,18 +85,30 @@ class Network:
         place, replicate = divmod(number, self.scale.replicates)
         problem = CASES[place].problem
         path = training_path(problem, self.scale.dimension, self.seed, replicate, steps=max(SHOWN))
-        return [self._moment(problem, layer, replicate) for steps, layer in enumerate(path) if steps in SHOWN]
+        return [
+            self._moment(problem, layer, replicate)
+            for steps, layer in enumerate(path)
+            if steps in SHOWN
+        ]
 
     def _moment(self, problem: Problem, layer: FirstLayer, replicate: int) -> dict[str, float]:
         measured = simulate_features(
-            layer.after, problem, layer.teacher, replicates=DRAWS, seed=self.seed, first_replicate=DRAWS * replicate, workers=1
-        )  # fmt: skip
+            layer.after,
+            problem,
+            layer.teacher,
+            replicates=DRAWS,
+            seed=self.seed,
+            first_replicate=DRAWS * replicate,
+            workers=1,
+        )
         found: dict[str, float] = {"measured": float(measured.risk.mean)}
         for kind, (directions, *_) in reversed(KINDS.items()):
             if directions == found.get("count"):  # the rule has chosen the same
                 found[kind] = found["as many as stand out"]
                 continue
-            prediction = predict_features(layer.after, problem, layer.teacher, initial=layer.before, directions=directions)
+            prediction = predict_features(
+                layer.after, problem, layer.teacher, initial=layer.before, directions=directions
+            )
             found[kind] = float(prediction.risk)
             found.setdefault("count", prediction.directions.count)
         return found
@@ -99,13 +117,23 @@ class Network:
 class AlongTraining(Figure):
     """Curves over the number of steps, from the weights of trained networks."""
 
-    def compute(self, scale: Scale, store: Store, executor: Executor | None = None, watch: Watcher | None = None) -> list[Row]:
+    def compute(
+        self,
+        scale: Scale,
+        store: Store,
+        executor: Executor | None = None,
+        watch: Watcher | None = None,
+    ) -> list[Row]:
         numbers = range(len(CASES) * scale.replicates)
         with Workers(min(available_cores(), len(numbers))) as workers:
             found = dict(workers.run(Network(scale, self.seed), numbers))
         networks = [found[number] for number in numbers]
         each = scale.replicates
-        return [row for place, case in enumerate(CASES) for row in self._case(case, scale, networks[place * each :][:each])]
+        return [
+            row
+            for place, case in enumerate(CASES)
+            for row in self._case(case, scale, networks[place * each :][:each])
+        ]
 
     def _case(self, case: Case, scale: Scale, networks: Sequence[Any]) -> Iterator[Row]:
         for place, steps in enumerate(SHOWN):
@@ -117,7 +145,18 @@ class AlongTraining(Figure):
                 predicted = np.array([each[kind] for each in found])
                 problem = case.problem.replace(dimension=scale.dimension)
                 mean, estimate = float(predicted.mean()), Estimate(measured)
-                row = row_of(case.title, curve, "steps", steps, estimate, mean, "given layer", problem, self.seed, predicted)
+                row = row_of(
+                    case.title,
+                    curve,
+                    "steps",
+                    steps,
+                    estimate,
+                    mean,
+                    "given layer",
+                    problem,
+                    self.seed,
+                    predicted,
+                )
                 yield {**row, "directions": float(np.mean([each["count"] for each in found]))}
 
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Any) -> None:
@@ -125,8 +164,17 @@ class AlongTraining(Figure):
             mine = [row for row in rows if row["panel"] == case.title]
             for kind, (_, color, style) in reversed(KINDS.items()):
                 some = [row for row in mine if row["curve"] == kind]
-                plots.curve(axes, [row["x_value"] for row in some], [row["theory"] for row in some], color, kind, style)
-            x, mean, error = ([row[name] for row in some] for name in ("x_value", "simulated", "standard_error"))
+                plots.curve(
+                    axes,
+                    [row["x_value"] for row in some],
+                    [row["theory"] for row in some],
+                    color,
+                    kind,
+                    style,
+                )
+            x, mean, error = (
+                [row[name] for row in some] for name in ("x_value", "simulated", "standard_error")
+            )
             plots.points(axes, x, mean, error, label="networks", color="red", marker="o")
             axes.set(yscale="log", xlabel="gradient steps", ylabel="test risk")
             axes.set_title(case.title, fontsize=10)
@@ -152,4 +200,4 @@ FIGURE = AlongTraining(
     quick=Scale(dimension=200, replicates=5),
     full=Scale(dimension=800, replicates=8, full=True),
     size=(4.4, 3.9),
-)  # fmt: skip
+)

@@ -20,7 +20,9 @@ CASES = (("tanh", 0.01), ("tanh", 1.0), ("relu", 0.1))
 
 
 def problem(student: str, ridge: float, alpha: float) -> Problem:
-    return Problem(student=student, teacher="tanh", alpha=alpha, beta=1.0, step=2.0, ridge=ridge, noise=0.3)
+    return Problem(
+        student=student, teacher="tanh", alpha=alpha, beta=1.0, step=2.0, ridge=ridge, noise=0.3
+    )
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
@@ -36,16 +38,27 @@ def _panel(scale: Scale, student: str, ridge: float) -> Panel:
     curves = [
         Curve("as many fresh samples for the readout", along, at, color="blue"),
         Curve(
-            "the step's samples again", along, at, bulk="exact", color="orange", marker="s", style="None", judged=False,
+            "the step's samples again",
+            along,
+            at,
+            bulk="exact",
+            color="orange",
+            marker="s",
+            style="None",
+            judged=False,
             options={"reuse": True},
         ),
         Curve("one half for each", lambda alpha: along(alpha / 2), at, color="green", marker="^"),
         Curve("no step", along, at, model="random-features", color="grey", marker="v"),
-    ]  # fmt: skip
+    ]
     return Panel(
-        curves, "alpha", r"samples per dimension $\alpha$ (fresh: for each)", title=f"{student} learns tanh, ridge {ridge:g}",
-        xticks=(0.5, 1, 2, 4, 8, 16), legend=None,
-    )  # fmt: skip
+        curves,
+        "alpha",
+        r"samples per dimension $\alpha$ (fresh: for each)",
+        title=f"{student} learns tanh, ridge {ridge:g}",
+        xticks=(0.5, 1, 2, 4, 8, 16),
+        legend=None,
+    )
 
 
 FIGURE = SharedLegend(
@@ -61,4 +74,4 @@ FIGURE = SharedLegend(
     quick=Scale(dimension=300, replicates=10, points=5),
     full=Scale(dimension=600, replicates=16, points=7, full=True),
     size=(4.4, 3.9),
-)  # fmt: skip
+)

@@ -8,12 +8,30 @@ from firststep.errors import InvalidParameter, nearest
 from firststep.figures.core import Figure
 
 NAMES = (
-    "ba-fig1", "ba-fig2", "ba-fig3a", "ba-fig3b", "ba-fig3c", "ba-gaussian-equivalence", "ba-rank-one", "ba-large-lr",
-    "cui-learning-curves", "cui-alignment", "cui-activations", "cui-step-size", "cui-learned-function", "cui-equivalence",
-    "cui-finite-size", "cui-phase-diagram",
-    "exact-bulk", "readout-laws", "optimal-step-and-ridge",
-    "beyond-multi-step", "beyond-reuse", "beyond-inputs", "beyond-multi-index",
-)  # fmt: skip
+    "ba-fig1",
+    "ba-fig2",
+    "ba-fig3a",
+    "ba-fig3b",
+    "ba-fig3c",
+    "ba-gaussian-equivalence",
+    "ba-rank-one",
+    "ba-large-lr",
+    "cui-learning-curves",
+    "cui-alignment",
+    "cui-activations",
+    "cui-step-size",
+    "cui-learned-function",
+    "cui-equivalence",
+    "cui-finite-size",
+    "cui-phase-diagram",
+    "exact-bulk",
+    "readout-laws",
+    "optimal-step-and-ridge",
+    "beyond-multi-step",
+    "beyond-reuse",
+    "beyond-inputs",
+    "beyond-multi-index",
+)
 
 
 def figure(name: str) -> Figure:

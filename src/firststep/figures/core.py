@@ -25,7 +25,7 @@ from firststep.store import DONE, Record, Store
 from firststep.sweep.engine import Tally, Watcher, execute, results_of
 from firststep.sweep.executors import Executor
 from firststep.sweep.units import Replicate
-from firststep.theory.predict import NUMERIC, predict
+from firststep.theory.one_step.predict import NUMERIC, predict
 
 CLOSE = 0.015  # relative difference that is agreement whatever the standard error
 SIGNIFICANCE = 0.01  # chance that one of all points of a figure is called apart although it is not
@@ -48,7 +48,9 @@ class Curve:
     """One quantity along x: simulated points, a theory line, or both."""
 
     label: str
-    problem: Callable[[float], Problem]  # the problem at x, at d = infinity unless it says otherwise
+    problem: Callable[
+        [float], Problem
+    ]  # the problem at x, at d = infinity unless it says otherwise
     at: Any = ()  # numbers: where it is simulated
     line: Any = None  # numbers: where theory is drawn; None: densely between the simulated points
     model: str | None = "network"  # what is simulated, None: nothing
@@ -58,7 +60,9 @@ class Curve:
     color: str = "blue"
     marker: str = "o"
     style: str = "-"
-    options: Mapping[str, Any] = field(default_factory=dict)  # of simulate: steps, batches, kernel, ...
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # of simulate: steps, batches, kernel, ...
     line_dimension: float | None = None  # d of the theory line; None: that of the simulation
     judged: bool = True  # whether its differences from theory enter the verdict
     dimension: int | None = None  # d of the simulation, if not that of the scale
@@ -93,9 +97,25 @@ class Panel:
 
 Row = dict[str, Any]
 COLUMNS = (
-    "panel", "curve", "quantity", "model", "x", "x_value", "simulated", "standard_error", "replicates", "theory", "bulk",
-    "difference", "relative", "z", "score", "judged", "seed", *Problem.model_fields,
-)  # fmt: skip
+    "panel",
+    "curve",
+    "quantity",
+    "model",
+    "x",
+    "x_value",
+    "simulated",
+    "standard_error",
+    "replicates",
+    "theory",
+    "bulk",
+    "difference",
+    "relative",
+    "z",
+    "score",
+    "judged",
+    "seed",
+    *Problem.model_fields,
+)
 
 
 @dataclass(frozen=True)
@@ -171,13 +191,30 @@ class Figure:
     size: tuple[float, float] = (5.6, 4.2)  # of one panel, inches
     columns: int = 3  # panels side by side, at most
 
-    def compute(self, scale: Scale, store: Store, executor: Executor | None = None, watch: Watcher | None = None) -> list[Row]:
+    def compute(
+        self,
+        scale: Scale,
+        store: Store,
+        executor: Executor | None = None,
+        watch: Watcher | None = None,
+    ) -> list[Row]:
         """Simulate what the store lacks; one row per simulated point, theory beside it."""
         panels = self.panels(scale)
-        units = [unit for panel in panels for curve in panel.curves for _, some in self._units(curve, scale) for unit in some]
+        units = [
+            unit
+            for panel in panels
+            for curve in panel.curves
+            for _, some in self._units(curve, scale)
+            for unit in some
+        ]
         execute(units, store, executor, experiment=f"reproduce {self.name}", watch=watch)
         records = results_of(units, store)
-        return [row for panel in panels for curve in panel.curves for row in self._rows(panel, curve, scale, records)]
+        return [
+            row
+            for panel in panels
+            for curve in panel.curves
+            for row in self._rows(panel, curve, scale, records)
+        ]
 
     def _units(self, curve: Curve, scale: Scale) -> list[tuple[float, list[Replicate]]]:
         """The replicates of each simulated point."""
@@ -186,29 +223,51 @@ class Figure:
         options = {**scale.options, **curve.options}
         dimension = curve.dimension or scale.dimension
         return [
-            (x, [Replicate(problem, curve.model, self.seed, number, options) for number in range(scale.replicates)])
+            (
+                x,
+                [
+                    Replicate(problem, curve.model, self.seed, number, options)
+                    for number in range(scale.replicates)
+                ],
+            )
             for x in curve.at
             for problem in [curve.problem(x).replace(dimension=dimension)]
         ]
 
-    def _rows(self, panel: Panel, curve: Curve, scale: Scale, records: Mapping[Any, Record]) -> list[Row]:
+    def _rows(
+        self, panel: Panel, curve: Curve, scale: Scale, records: Mapping[Any, Record]
+    ) -> list[Row]:
         rows = []
         points = self._units(curve, scale)
         problems = [units[0].problem for _, units in points]
         theory = [math.nan] * len(points)
         if curve.theory is not None and problems:
             sized = [at_size(problem, None, curve.model or "network") for problem in problems]
-            theory = [float(v) for v in predicted(sized, curve.predicted or curve.quantity, curve.theory)]
+            theory = [
+                float(v) for v in predicted(sized, curve.predicted or curve.quantity, curve.theory)
+            ]
         for (x, units), value in zip(points, theory, strict=True):
-            found = [records[wanted] for unit in units for wanted in unit.wanted if wanted in records]
+            found = [
+                records[wanted] for unit in units for wanted in unit.wanted if wanted in records
+            ]
             values = [measured(record, curve.quantity) for record in found if record.status == DONE]
             failed = [record for record in found if record.status != DONE]
             if failed:
                 raise RuntimeError(f"{curve.label}, {panel.x} = {x:g}: {failed[0].reason}")
             estimate = Estimate(np.array(values, float))
             rows.append(
-                row_of(panel.title, curve, panel.x, x, estimate, value, curve.theory, units[0].problem, self.seed)
-            )  # fmt: skip
+                row_of(
+                    panel.title,
+                    curve,
+                    panel.x,
+                    x,
+                    estimate,
+                    value,
+                    curve.theory,
+                    units[0].problem,
+                    self.seed,
+                )
+            )
         return rows
 
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Any) -> None:
@@ -239,12 +298,32 @@ def row_of(
     """A line of the table. ``each``: a prediction for every replicate, ``theory`` their mean; z is then that of the differences."""
     mean, error, count = float(estimate.mean), float(estimate.standard_error), len(estimate.values)
     difference = theory - mean
-    spread = error if each is None else float(Estimate(np.asarray(each) - estimate.values).standard_error)
+    spread = (
+        error
+        if each is None
+        else float(Estimate(np.asarray(each) - estimate.values).standard_error)
+    )
     z = difference / spread if spread > 0 else math.nan
     values = (
-        panel, curve.label, curve.quantity, curve.model, x_name, x, mean, error, count, theory, bulk, difference,
-        difference / mean if mean else math.nan, z, score(z, count), curve.judged, seed, *problem.to_dict().values(),
-    )  # fmt: skip
+        panel,
+        curve.label,
+        curve.quantity,
+        curve.model,
+        x_name,
+        x,
+        mean,
+        error,
+        count,
+        theory,
+        bulk,
+        difference,
+        difference / mean if mean else math.nan,
+        z,
+        score(z, count),
+        curve.judged,
+        seed,
+        *problem.to_dict().values(),
+    )
     return dict(zip(COLUMNS, values, strict=True))
 
 
@@ -279,7 +358,11 @@ def line_of(curve: Curve, panel: Panel, scale: Scale) -> tuple[np.ndarray, np.nd
         x = np.asarray(curve.line, float)
     elif len(curve.at) > 1:
         ends = min(curve.at), max(curve.at)
-        x = np.geomspace(*ends, LINE_POINTS) if panel.xscale == "log" else np.linspace(*ends, LINE_POINTS)
+        x = (
+            np.geomspace(*ends, LINE_POINTS)
+            if panel.xscale == "log"
+            else np.linspace(*ends, LINE_POINTS)
+        )
     else:
         x = np.asarray(curve.at, float)
     d = curve.line_dimension or curve.dimension or scale.dimension
@@ -299,8 +382,12 @@ def draw_panel(panel: Panel, rows: Sequence[Row], scale: Scale, axes: Any) -> No
             along, level = line_of(curve, panel, scale)
             plots.curve(axes, along, level, curve.color, None if mine else curve.label, curve.style)
         if mine:
-            x, mean, error = ([row[name] for row in mine] for name in ("x_value", "simulated", "standard_error"))
-            plots.points(axes, x, mean, error, label=curve.label, color=curve.color, marker=curve.marker)
+            x, mean, error = (
+                [row[name] for row in mine] for name in ("x_value", "simulated", "standard_error")
+            )
+            plots.points(
+                axes, x, mean, error, label=curve.label, color=curve.color, marker=curve.marker
+            )
     for height, label in panel.levels:
         plots.level(axes, height, label)
     axes.set(xscale=panel.xscale, yscale=panel.yscale, xlabel=panel.xlabel, ylabel=panel.ylabel)
@@ -329,7 +416,11 @@ class Made:
 
 
 def make(
-    figure: Figure, folder: Path, scale: Scale, executor: Executor | None = None, watch: Callable[[Tally], None] | None = None
+    figure: Figure,
+    folder: Path,
+    scale: Scale,
+    executor: Executor | None = None,
+    watch: Callable[[Tally], None] | None = None,
 ) -> Made:
     """Compute, judge, draw and write: NAME.png, .pdf, .csv, the verdict as .txt and .json, and the store .db of its simulations."""
     plots.require()
@@ -347,7 +438,9 @@ def make(
     size = "full" if scale.full else "quick"
     about = f"{figure.name} ({figure.source}), {size}: d = {scale.dimension}, {scale.replicates} replicates, seed {figure.seed}"
     files[3].write_text(f"{about}\n{figure.caption}\n{verdict}\n", encoding="utf-8")
-    files[4].write_text(json.dumps(summary(figure, scale, verdict), indent=1) + "\n", encoding="utf-8")
+    files[4].write_text(
+        json.dumps(summary(figure, scale, verdict), indent=1) + "\n", encoding="utf-8"
+    )
     return Made(figure, tuple(rows), verdict, tuple(files))
 
 
@@ -355,11 +448,21 @@ def summary(figure: Figure, scale: Scale, verdict: Verdict) -> dict[str, Any]:
     """What was made and how theory and simulation compare, fit for JSON."""
     numbers = ("largest_z", "largest_score", "limit", "largest_relative")
     return {
-        "figure": figure.name, "source": figure.source, "title": figure.title, "caption": figure.caption, "seed": figure.seed,
-        "full": scale.full, "dimension": scale.dimension, "replicates": scale.replicates, "options": dict(scale.options),
-        "points": verdict.points, **{name: plain(getattr(verdict, name)) for name in numbers},
-        "apart": len(verdict.apart), "agrees": verdict.agrees, "versions": versions(),
-    }  # fmt: skip
+        "figure": figure.name,
+        "source": figure.source,
+        "title": figure.title,
+        "caption": figure.caption,
+        "seed": figure.seed,
+        "full": scale.full,
+        "dimension": scale.dimension,
+        "replicates": scale.replicates,
+        "options": dict(scale.options),
+        "points": verdict.points,
+        **{name: plain(getattr(verdict, name)) for name in numbers},
+        "apart": len(verdict.apart),
+        "agrees": verdict.agrees,
+        "versions": versions(),
+    }
 
 
 def write_table(rows: Sequence[Row], path: Path) -> None:
@@ -369,7 +472,12 @@ def write_table(rows: Sequence[Row], path: Path) -> None:
         writer = csv.DictWriter(file, [*COLUMNS, *extra], restval="")
         writer.writeheader()
         for row in rows:
-            writer.writerow({name: "" if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()})
+            writer.writerow(
+                {
+                    name: "" if isinstance(value, float) and math.isnan(value) else value
+                    for name, value in row.items()
+                }
+            )
 
 
 def resized(scale: Scale, **changes: Any) -> Scale:

@@ -17,14 +17,25 @@ from firststep.figures.cui_common import LOOKS, SharedLegend
 from firststep.problem import Problem
 
 STUDENTS = ("tanh", "sin", "tanh(z + 0.5)", "relu")
-TEACHERS = {"tanh": (0.03, 0.05, 0.1, 0.2, 0.4), "sin": (0.05, 0.1, 0.2, 0.4), "relu": (0.1, 0.2, 0.3, 0.5)}
+TEACHERS = {
+    "tanh": (0.03, 0.05, 0.1, 0.2, 0.4),
+    "sin": (0.05, 0.1, 0.2, 0.4),
+    "relu": (0.1, 0.2, 0.3, 0.5),
+}
 RANGE = (0.5, 8.0)
 
 
 def problem(student: str, teacher: str, alpha: float, alpha0: float) -> Problem:
     return Problem.from_cui(
-        sigma=student, sigma_star=teacher, alpha=alpha, alpha0=alpha0, beta=1.0, eta_tilde=2.0, lambda_=0.1, readout="signs"
-    )  # fmt: skip
+        sigma=student,
+        sigma_star=teacher,
+        alpha=alpha,
+        alpha0=alpha0,
+        beta=1.0,
+        eta_tilde=2.0,
+        lambda_=0.1,
+        readout="signs",
+    )
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
@@ -36,21 +47,37 @@ def _panel(scale: Scale, teacher: str, yticks: Sequence[float]) -> Panel:
     dense = np.geomspace(*RANGE, 21)
 
     def trained(student: str, color: str, marker: str) -> Curve:
-        return Curve(f"student {student}", lambda a: problem(student, teacher, a, 8.0), at, color=color, marker=marker)
+        return Curve(
+            f"student {student}",
+            lambda a: problem(student, teacher, a, 8.0),
+            at,
+            color=color,
+            marker=marker,
+        )
 
     def still(student: str, color: str) -> Curve:
         return Curve(
-            f"_{student} without a step", lambda a: problem(student, teacher, a, 0.0), line=dense, model=None, color=color,
+            f"_{student} without a step",
+            lambda a: problem(student, teacher, a, 0.0),
+            line=dense,
+            model=None,
+            color=color,
             style=":",
-        )  # fmt: skip
+        )
 
     curves = [trained(student, *look) for student, look in zip(STUDENTS, LOOKS, strict=False)]
     curves += [still(student, color) for student, (color, _) in zip(STUDENTS, LOOKS, strict=False)]
     bound = problem(teacher, teacher, 1.0, 1.0).kernel_lower_bound
     return Panel(
-        curves, "alpha", r"samples per dimension $\alpha = n/d$", title=f"teacher {teacher} (dotted: no step)",
-        xticks=(0.5, 1, 2, 4, 8), yticks=yticks, levels=[(bound, "kernel lower bound")], legend=None,
-    )  # fmt: skip
+        curves,
+        "alpha",
+        r"samples per dimension $\alpha = n/d$",
+        title=f"teacher {teacher} (dotted: no step)",
+        xticks=(0.5, 1, 2, 4, 8),
+        yticks=yticks,
+        levels=[(bound, "kernel lower bound")],
+        legend=None,
+    )
 
 
 FIGURE = SharedLegend(
@@ -66,4 +93,4 @@ FIGURE = SharedLegend(
     quick=Scale(dimension=400, replicates=8, points=5),
     full=Scale(dimension=1000, replicates=20, points=6, full=True),
     size=(4.4, 3.9),
-)  # fmt: skip
+)

@@ -22,8 +22,15 @@ TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8, 16)
 
 def problem(teacher: str, noise: float, alpha0: float) -> Problem:
     return Problem.from_cui(
-        sigma="tanh", sigma_star=teacher, alpha=2.0, alpha0=alpha0, beta=1.0, eta_tilde=2.0, lambda_=0.1, noise=noise
-    )  # fmt: skip
+        sigma="tanh",
+        sigma_star=teacher,
+        alpha=2.0,
+        alpha0=alpha0,
+        beta=1.0,
+        eta_tilde=2.0,
+        lambda_=0.1,
+        noise=noise,
+    )
 
 
 def curves(scale: Scale, quantity: str) -> list[Curve]:
@@ -31,7 +38,14 @@ def curves(scale: Scale, quantity: str) -> list[Curve]:
 
     def curve(teacher: str, noise: float, color: str, marker: str) -> Curve:
         label = f"teacher {teacher}" + (f", noise {noise:g}" if noise else "")
-        return Curve(label, lambda a0: problem(teacher, noise, a0), at, quantity=quantity, color=color, marker=marker)
+        return Curve(
+            label,
+            lambda a0: problem(teacher, noise, a0),
+            at,
+            quantity=quantity,
+            color=color,
+            marker=marker,
+        )
 
     return [curve(*teacher, *look) for teacher, look in zip(TEACHERS, LOOKS, strict=False)]
 
@@ -41,25 +55,45 @@ def gains(scale: Scale) -> list[Curve]:
 
     def still(teacher: str, noise: float, color: str) -> Curve:
         return Curve(
-            f"_no step, {teacher} {noise:g}", lambda a0: problem(teacher, noise, 0.0), line=RANGE, model=None, color=color,
+            f"_no step, {teacher} {noise:g}",
+            lambda a0: problem(teacher, noise, 0.0),
+            line=RANGE,
+            model=None,
+            color=color,
             style=":",
-        )  # fmt: skip
+        )
 
-    return [*curves(scale, "risk"), *(still(*t, color) for t, (color, _) in zip(TEACHERS, LOOKS, strict=False))]
+    return [
+        *curves(scale, "risk"),
+        *(still(*t, color) for t, (color, _) in zip(TEACHERS, LOOKS, strict=False)),
+    ]
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
     x, label = "alpha0", r"step samples per dimension $\alpha_0 = n_0/d$"
     return [
         Panel(
-            curves(scale, "alignment"), x, label, r"alignment $\gamma = \langle\theta, v\rangle/|v|$",
-            "the spike finds the teacher", yscale="linear", xticks=TICKS, ylim=(0, 1.02), legend=None,
+            curves(scale, "alignment"),
+            x,
+            label,
+            r"alignment $\gamma = \langle\theta, v\rangle/|v|$",
+            "the spike finds the teacher",
+            yscale="linear",
+            xticks=TICKS,
+            ylim=(0, 1.02),
+            legend=None,
         ),
         Panel(
-            gains(scale), x, label, title="and the risk falls (dotted: no step)", xticks=TICKS, legend=None,
-            yticks=(0.03, 0.05, 0.1, 0.2, 0.3, 0.5), ylim=(0.02, 0.8),
+            gains(scale),
+            x,
+            label,
+            title="and the risk falls (dotted: no step)",
+            xticks=TICKS,
+            legend=None,
+            yticks=(0.03, 0.05, 0.1, 0.2, 0.3, 0.5),
+            ylim=(0.02, 0.8),
         ),
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = SharedLegend(
@@ -76,4 +110,4 @@ FIGURE = SharedLegend(
     full=Scale(dimension=1000, replicates=24, points=8, full=True),
     size=(5.0, 4.0),
     legend_columns=4,
-)  # fmt: skip
+)

@@ -25,10 +25,25 @@ class SharedLegend(Figure):
 
 def legend_below(drawing: Any, scale: Scale, columns: int, title: str = "") -> None:
     """One legend for all axes of a picture, below them, points first, with the size of the simulations as its title."""
-    pairs = [pair for axes in drawing.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
-    pairs.sort(key=lambda pair: not hasattr(pair[0], "lines"))  # simulated points come with their error bars
+    pairs = [
+        pair
+        for axes in drawing.axes
+        for pair in zip(*axes.get_legend_handles_labels(), strict=True)
+    ]
+    pairs.sort(
+        key=lambda pair: not hasattr(pair[0], "lines")
+    )  # simulated points come with their error bars
     found = {label: handle for handle, label in pairs}
-    title = title or f"lines: theory; points: simulation, d = {scale.dimension}, mean ± s.e. of {scale.replicates}"
+    title = (
+        title
+        or f"lines: theory; points: simulation, d = {scale.dimension}, mean ± s.e. of {scale.replicates}"
+    )
     drawing.legend(
-        list(found.values()), list(found), loc="outside lower center", ncols=columns, fontsize=9, title=title, title_fontsize=9
-    )  # fmt: skip
+        list(found.values()),
+        list(found),
+        loc="outside lower center",
+        ncols=columns,
+        fontsize=9,
+        title=title,
+        title_fontsize=9,
+    )

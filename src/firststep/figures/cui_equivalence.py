@@ -21,36 +21,94 @@ from firststep.problem import Problem
 
 
 def nonlinear(alpha: float) -> Problem:
-    return Problem.from_cui(sigma="tanh", sigma_star="sin", alpha=alpha, alpha0=8.0, beta=1.0, eta_tilde=3.0, lambda_=0.1)
+    return Problem.from_cui(
+        sigma="tanh",
+        sigma_star="sin",
+        alpha=alpha,
+        alpha0=8.0,
+        beta=1.0,
+        eta_tilde=3.0,
+        lambda_=0.1,
+    )
 
 
 def small_batch(alpha: float) -> Problem:
     return Problem.from_cui(
-        sigma=CENTERED_RELU, sigma_star="tanh", alpha=alpha, alpha0=0.5, beta=1.0, eta_tilde=4.0, lambda_=0.1, readout="signs"
-    )  # fmt: skip
+        sigma=CENTERED_RELU,
+        sigma_star="tanh",
+        alpha=alpha,
+        alpha0=0.5,
+        beta=1.0,
+        eta_tilde=4.0,
+        lambda_=0.1,
+        readout="signs",
+    )
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
     return [
-        _panel(scale, nonlinear, r"tanh learns sin: $\alpha_0 = 8$, $\tilde\eta = 3$", (0.04, 0.06, 0.1, 0.15, 0.2)),
-        _panel(scale, small_batch, r"relu learns tanh: $\alpha_0 = 0.5$, $\tilde\eta = 4$", (0.2, 0.25, 0.3, 0.35, 0.4)),
+        _panel(
+            scale,
+            nonlinear,
+            r"tanh learns sin: $\alpha_0 = 8$, $\tilde\eta = 3$",
+            (0.04, 0.06, 0.1, 0.15, 0.2),
+        ),
+        _panel(
+            scale,
+            small_batch,
+            r"relu learns tanh: $\alpha_0 = 0.5$, $\tilde\eta = 4$",
+            (0.2, 0.25, 0.3, 0.35, 0.4),
+        ),
     ]
 
 
-def _panel(scale: Scale, problem: Callable[[float], Problem], title: str, yticks: Sequence[float]) -> Panel:
+def _panel(
+    scale: Scale, problem: Callable[[float], Problem], title: str, yticks: Sequence[float]
+) -> Panel:
     at = np.round(np.geomspace(0.5, 8.0, scale.points), 3)
     curves = [
         Curve("network (line: exact theory)", problem, at, color="blue"),
         Curve(
-            "conditional Gaussian model", problem, at, model="conditional", bulk="exact", color="green", marker="^", style="None"
+            "conditional Gaussian model",
+            problem,
+            at,
+            model="conditional",
+            bulk="exact",
+            color="green",
+            marker="^",
+            style="None",
         ),
-        Curve("spiked model (dashed: isotropic theory)", problem, at, model="spiked", color="orange", marker="s", style="--"),
-        Curve("noisy linear features", problem, at, model="gaussian", bulk=None, color="red", marker="D"),
-    ]  # fmt: skip
+        Curve(
+            "spiked model (dashed: isotropic theory)",
+            problem,
+            at,
+            model="spiked",
+            color="orange",
+            marker="s",
+            style="--",
+        ),
+        Curve(
+            "noisy linear features",
+            problem,
+            at,
+            model="gaussian",
+            bulk=None,
+            color="red",
+            marker="D",
+        ),
+    ]
     return Panel(
-        curves, "alpha", r"samples per dimension $\alpha = n/d$", title=title, xticks=(0.5, 1, 2, 4, 8), yticks=yticks, legend=None,
-        levels=[(problem(1.0).kernel_lower_bound, "kernel lower bound")] if problem is nonlinear else (),
-    )  # fmt: skip
+        curves,
+        "alpha",
+        r"samples per dimension $\alpha = n/d$",
+        title=title,
+        xticks=(0.5, 1, 2, 4, 8),
+        yticks=yticks,
+        legend=None,
+        levels=[(problem(1.0).kernel_lower_bound, "kernel lower bound")]
+        if problem is nonlinear
+        else (),
+    )
 
 
 FIGURE = SharedLegend(
@@ -68,4 +126,4 @@ FIGURE = SharedLegend(
     full=Scale(dimension=1000, replicates=20, points=6, full=True),
     size=(5.6, 4.2),
     legend_columns=3,
-)  # fmt: skip
+)

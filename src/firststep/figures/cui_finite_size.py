@@ -28,19 +28,34 @@ from firststep.sweep.units import Replicate
 
 SMALLEST = 100  # d
 JUDGED_FROM = 400  # d
-PROBLEM = Problem.from_cui(sigma="tanh", sigma_star="tanh", alpha=2.0, alpha0=8.0, beta=1.0, eta_tilde=1.0, lambda_=0.1)
+PROBLEM = Problem.from_cui(
+    sigma="tanh", sigma_star="tanh", alpha=2.0, alpha0=8.0, beta=1.0, eta_tilde=1.0, lambda_=0.1
+)
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
-    at = [scale.dimension // 2**k for k in reversed(range(int(math.log2(scale.dimension / SMALLEST)) + 1))]
+    at = [
+        scale.dimension // 2**k
+        for k in reversed(range(int(math.log2(scale.dimension / SMALLEST)) + 1))
+    ]
     curves = [
-        Curve("network, exact theory", lambda d: PROBLEM.replace(dimension=int(d)), at, color="blue"),
         Curve(
-            "spiked model, isotropic theory", lambda d: PROBLEM.replace(dimension=int(d)), at, model="spiked", color="orange",
-            marker="s", style="--",
+            "network, exact theory", lambda d: PROBLEM.replace(dimension=int(d)), at, color="blue"
         ),
-    ]  # fmt: skip
-    return [Panel(curves, "d", "dimension $d$", title="risk"), Panel((), "d", "dimension $d$", title="distance")]
+        Curve(
+            "spiked model, isotropic theory",
+            lambda d: PROBLEM.replace(dimension=int(d)),
+            at,
+            model="spiked",
+            color="orange",
+            marker="s",
+            style="--",
+        ),
+    ]
+    return [
+        Panel(curves, "d", "dimension $d$", title="risk"),
+        Panel((), "d", "dimension $d$", title="distance"),
+    ]
 
 
 @cache
@@ -54,11 +69,23 @@ class FiniteSize(SharedLegend):
 
     def _units(self, curve: Curve, scale: Scale) -> list[tuple[float, list[Replicate]]]:
         return [
-            (d, [Replicate(curve.problem(d), str(curve.model), self.seed, i, scale.options) for i in range(count(scale, d))])
+            (
+                d,
+                [
+                    Replicate(curve.problem(d), str(curve.model), self.seed, i, scale.options)
+                    for i in range(count(scale, d))
+                ],
+            )
             for d in curve.at
         ]
 
-    def compute(self, scale: Scale, store: Store, executor: Executor | None = None, watch: Watcher | None = None) -> list[Row]:
+    def compute(
+        self,
+        scale: Scale,
+        store: Store,
+        executor: Executor | None = None,
+        watch: Watcher | None = None,
+    ) -> list[Row]:
         rows = super().compute(scale, store, executor, watch)
         return [{**row, "judged": row["x_value"] >= JUDGED_FROM} for row in rows]
 
@@ -70,22 +97,34 @@ class FiniteSize(SharedLegend):
             line = predicted([curve.problem(d) for d in dense], "risk", str(curve.theory))
             end = limit(str(curve.theory))
             mine = [row for row in rows if row["curve"] == curve.label]
-            x, mean, error = ([row[name] for row in mine] for name in ("x_value", "simulated", "standard_error"))
+            x, mean, error = (
+                [row[name] for row in mine] for name in ("x_value", "simulated", "standard_error")
+            )
             plots.curve(first, dense, line, curve.color, style=curve.style)
             plots.points(first, x, mean, error, curve.label, curve.color, curve.marker)
             plots.curve(second, dense, abs(line - end) / end, curve.color, style=curve.style)
-            away, spread = [abs(value - end) / end for value in mean], [value / end for value in error]
+            away, spread = (
+                [abs(value - end) / end for value in mean],
+                [value / end for value in error],
+            )
             plots.points(second, x, away, spread, curve.label, curve.color, curve.marker)
         plots.level(first, limit("exact"), r"$d = \infty$")
         plots.curve(second, dense, 5 / dense, "grey", r"$\propto 1/d$", ":")
         first.set(xscale="log", xlabel="dimension $d$", ylabel="test risk")
         second.set(
-            xscale="log", yscale="log", xlabel="dimension $d$", ylabel=r"$|R(d) - R(\infty)|\,/\,R(\infty)$", ylim=(0.003, 0.4)
+            xscale="log",
+            yscale="log",
+            xlabel="dimension $d$",
+            ylabel=r"$|R(d) - R(\infty)|\,/\,R(\infty)$",
+            ylim=(0.003, 0.4),
         )
         plots.plain_ticks(first, curves[0].at, ())
         plots.plain_ticks(second, curves[0].at, (0.005, 0.01, 0.02, 0.05, 0.1, 0.2))
         legend_below(
-            drawing, scale, self.legend_columns, f"lines: theory; points: simulation, mean ± s.e. of {scale.replicates} or more"
+            drawing,
+            scale,
+            self.legend_columns,
+            f"lines: theory; points: simulation, mean ± s.e. of {scale.replicates} or more",
         )
 
     def shape(self, scale: Scale) -> tuple[float, float]:
@@ -111,4 +150,4 @@ FIGURE = FiniteSize(
     full=Scale(dimension=1600, replicates=40, points=5, full=True),
     size=(5.2, 4.0),
     legend_columns=4,
-)  # fmt: skip
+)

@@ -23,12 +23,12 @@ from firststep.figures.core import Curve, Panel, Row, Scale, row_of
 from firststep.figures.cui_common import LOOKS, SharedLegend, legend_below
 from firststep.problem import Problem
 from firststep.results import Estimate
-from firststep.simulation.observables import KAPPA_CENTERS, KAPPA_EDGES
+from firststep.simulation.models.observables import KAPPA_CENTERS, KAPPA_EDGES
 from firststep.store import DONE, Store
 from firststep.sweep.engine import Watcher, execute, results_of
 from firststep.sweep.executors import Executor
-from firststep.theory.predict import predict
-from firststep.theory.prediction import Prediction
+from firststep.theory.one_step.predict import predict
+from firststep.theory.one_step.prediction import Prediction
 
 READOUTS = ("ones", "signs", "gaussian")
 PAIRS = (("tanh", "sin(1.5*z)"), ("relu", "sin(z + 0.7)"))
@@ -37,8 +37,15 @@ FEWEST = 30  # test samples of a replicate in a bin that is shown
 
 def problem(student: str, teacher: str, readout: str) -> Problem:
     return Problem.from_cui(
-        sigma=student, sigma_star=teacher, alpha=8.0, alpha0=16.0, beta=1.0, eta_tilde=3.0, lambda_=0.1, readout=readout
-    )  # fmt: skip
+        sigma=student,
+        sigma_star=teacher,
+        alpha=8.0,
+        alpha0=16.0,
+        beta=1.0,
+        eta_tilde=3.0,
+        lambda_=0.1,
+        readout=readout,
+    )
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
@@ -51,13 +58,25 @@ def panels(scale: Scale) -> Sequence[Panel]:
 
 def _panel(student: str, teacher: str, readout: str, color: str, marker: str) -> Panel:
     curve = Curve(
-        f"student {student}", lambda _: problem(student, teacher, readout), (0.0,), quantity="learned_function", color=color,
+        f"student {student}",
+        lambda _: problem(student, teacher, readout),
+        (0.0,),
+        quantity="learned_function",
+        color=color,
         marker=marker,
-    )  # fmt: skip
+    )
     return Panel(
-        [curve], "kappa", r"coordinate along the spike $\kappa$", r"$m(\kappa)$", f"{student} learns {teacher}, readout {readout}",
-        xscale="linear", yscale="linear", legend=None, xlim=(-3, 3), ylim=(-1.45, 1.45),
-    )  # fmt: skip
+        [curve],
+        "kappa",
+        r"coordinate along the spike $\kappa$",
+        r"$m(\kappa)$",
+        f"{student} learns {teacher}, readout {readout}",
+        xscale="linear",
+        yscale="linear",
+        legend=None,
+        xlim=(-3, 3),
+        ylim=(-1.45, 1.45),
+    )
 
 
 def over_bins(prediction: Prediction) -> np.ndarray:
@@ -73,7 +92,13 @@ def over_bins(prediction: Prediction) -> np.ndarray:
 class LearnedFunction(SharedLegend):
     """A row is a bin of kappa."""
 
-    def compute(self, scale: Scale, store: Store, executor: Executor | None = None, watch: Watcher | None = None) -> list[Row]:
+    def compute(
+        self,
+        scale: Scale,
+        store: Store,
+        executor: Executor | None = None,
+        watch: Watcher | None = None,
+    ) -> list[Row]:
         pairs = [(panel, curve) for panel in self.panels(scale) for curve in panel.curves]
         units = {id(curve): self._units(curve, scale)[0][1] for _, curve in pairs}
         everything = [unit for some in units.values() for unit in some]
@@ -90,7 +115,17 @@ class LearnedFunction(SharedLegend):
             asked = units[id(curve)][0].problem
             theory = over_bins(predict(at_size(asked, None, "network")))
             rows += [
-                row_of(panel.title, curve, panel.x, x, Estimate(learned[:, i]), float(theory[i]), "exact", asked, self.seed)
+                row_of(
+                    panel.title,
+                    curve,
+                    panel.x,
+                    x,
+                    Estimate(learned[:, i]),
+                    float(theory[i]),
+                    "exact",
+                    asked,
+                    self.seed,
+                )
                 for i, x in enumerate(KAPPA_CENTERS)
                 if counts[:, i].min() >= FEWEST
             ]
@@ -103,11 +138,20 @@ class LearnedFunction(SharedLegend):
             (curve,) = panel.curves
             theory = predict(curve.problem(0.0).replace(dimension=scale.dimension))
             mine = [row for row in rows if row["panel"] == panel.title]
-            x, mean, error = ([row[name] for row in mine] for name in ("x_value", "simulated", "standard_error"))
-            target, learned = (CubicSpline(theory.kappa, y)(kappa) for y in (theory.target_function, theory.learned_function))
-            plots.curve(axes, kappa, target, "grey", r"teacher given $\kappa$, $E[y\,|\,\kappa]$", "--")
+            x, mean, error = (
+                [row[name] for row in mine] for name in ("x_value", "simulated", "standard_error")
+            )
+            target, learned = (
+                CubicSpline(theory.kappa, y)(kappa)
+                for y in (theory.target_function, theory.learned_function)
+            )
+            plots.curve(
+                axes, kappa, target, "grey", r"teacher given $\kappa$, $E[y\,|\,\kappa]$", "--"
+            )
             plots.curve(axes, kappa, learned, curve.color)
-            plots.points(axes, x, mean, error, label=curve.label, color=curve.color, marker=curve.marker)
+            plots.points(
+                axes, x, mean, error, label=curve.label, color=curve.color, marker=curve.marker
+            )
             axes.set(xlim=panel.xlim, ylim=panel.ylim, xlabel=panel.xlabel, ylabel=panel.ylabel)
             axes.set_title(panel.title, fontsize=10)
         legend_below(drawing, scale, self.legend_columns)
@@ -126,4 +170,4 @@ FIGURE = LearnedFunction(
     quick=Scale(dimension=400, replicates=8, points=1, options={"test_samples": 8000}),
     full=Scale(dimension=1500, replicates=20, points=1, options={"test_samples": 20000}, full=True),
     size=(4.2, 3.1),
-)  # fmt: skip
+)

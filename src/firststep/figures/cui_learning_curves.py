@@ -22,8 +22,15 @@ BATCHES = (0.5, 2.0, 8.0)  # alpha0
 
 def problem(sigma: str, sigma_star: str, readout: str, alpha: float, alpha0: float) -> Problem:
     return Problem.from_cui(
-        sigma=sigma, sigma_star=sigma_star, alpha=alpha, alpha0=alpha0, beta=1.0, eta_tilde=3.0, lambda_=0.1, readout=readout
-    )  # fmt: skip
+        sigma=sigma,
+        sigma_star=sigma_star,
+        alpha=alpha,
+        alpha0=alpha0,
+        beta=1.0,
+        eta_tilde=3.0,
+        lambda_=0.1,
+        readout=readout,
+    )
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
@@ -34,23 +41,41 @@ def panels(scale: Scale) -> Sequence[Panel]:
     ]
 
 
-def _panel(scale: Scale, sigma: str, sigma_star: str, readout: str, yticks: Sequence[float]) -> Panel:
+def _panel(
+    scale: Scale, sigma: str, sigma_star: str, readout: str, yticks: Sequence[float]
+) -> Panel:
     at = np.round(np.geomspace(*RANGE, scale.points), 3)
 
     def curve(alpha0: float, color: str, marker: str) -> Curve:
         label = rf"step on $\alpha_0 = {alpha0:g}$"
-        return Curve(label, lambda alpha: problem(sigma, sigma_star, readout, alpha, alpha0), at, color=color, marker=marker)
+        return Curve(
+            label,
+            lambda alpha: problem(sigma, sigma_star, readout, alpha, alpha0),
+            at,
+            color=color,
+            marker=marker,
+        )
 
     still = Curve(
-        "no step", lambda alpha: problem(sigma, sigma_star, readout, alpha, 1.0), at, model="random-features", color="grey",
+        "no step",
+        lambda alpha: problem(sigma, sigma_star, readout, alpha, 1.0),
+        at,
+        model="random-features",
+        color="grey",
         marker="v",
-    )  # fmt: skip
+    )
     curves = [curve(alpha0, *look) for alpha0, look in zip(BATCHES, LOOKS, strict=False)]
     bound = problem(sigma, sigma_star, readout, 1.0, 1.0).kernel_lower_bound
     return Panel(
-        [*curves, still], "alpha", r"samples per dimension $\alpha = n/d$", title=f"{sigma} learns {sigma_star}, readout {readout}",
-        xticks=(0.5, 1, 2, 4, 8), yticks=yticks, levels=[(bound, "kernel lower bound")], legend=None,
-    )  # fmt: skip
+        [*curves, still],
+        "alpha",
+        r"samples per dimension $\alpha = n/d$",
+        title=f"{sigma} learns {sigma_star}, readout {readout}",
+        xticks=(0.5, 1, 2, 4, 8),
+        yticks=yticks,
+        levels=[(bound, "kernel lower bound")],
+        legend=None,
+    )
 
 
 FIGURE = SharedLegend(
@@ -66,4 +91,4 @@ FIGURE = SharedLegend(
     quick=Scale(dimension=400, replicates=12, points=5),
     full=Scale(dimension=1000, replicates=20, points=8, full=True),
     size=(4.4, 3.9),
-)  # fmt: skip
+)

@@ -18,7 +18,7 @@ from firststep.figures.core import Curve, Panel, Scale
 from firststep.figures.cui_common import LOOKS, SharedLegend
 from firststep.plots import COLORS
 from firststep.problem import Problem
-from firststep.theory.optimum import optimal
+from firststep.theory.one_step.optimum import optimal
 
 BATCHES = (0.5, 2.0, 8.0)  # alpha0
 RANGE = (0.05, 20.0)
@@ -28,8 +28,15 @@ TICKS = (0.05, 0.2, 1, 5, 20)
 
 def problem(student: str, readout: str, alpha0: float, step: float) -> Problem:
     return Problem.from_cui(
-        sigma=student, sigma_star="tanh", alpha=2.0, alpha0=alpha0, beta=1.0, eta_tilde=step, lambda_=0.1, readout=readout
-    )  # fmt: skip
+        sigma=student,
+        sigma_star="tanh",
+        alpha=2.0,
+        alpha0=alpha0,
+        beta=1.0,
+        eta_tilde=step,
+        lambda_=0.1,
+        readout=readout,
+    )
 
 
 def curves(scale: Scale, student: str, readout: str) -> list[Curve]:
@@ -37,7 +44,13 @@ def curves(scale: Scale, student: str, readout: str) -> list[Curve]:
 
     def curve(alpha0: float, color: str, marker: str) -> Curve:
         label = rf"step on $\alpha_0 = {alpha0:g}$"
-        return Curve(label, lambda step: problem(student, readout, alpha0, step), at, color=color, marker=marker)
+        return Curve(
+            label,
+            lambda step: problem(student, readout, alpha0, step),
+            at,
+            color=color,
+            marker=marker,
+        )
 
     return [curve(alpha0, *look) for alpha0, look in zip(BATCHES, LOOKS, strict=False)]
 
@@ -45,7 +58,11 @@ def curves(scale: Scale, student: str, readout: str) -> list[Curve]:
 @cache
 def best(student: str, readout: str, alpha0: float, dimension: int) -> tuple[float, float]:
     """The optimal step and its risk."""
-    found = optimal(problem(student, readout, alpha0, 1.0).replace(dimension=dimension), "step", ranges={"step": RANGE})
+    found = optimal(
+        problem(student, readout, alpha0, 1.0).replace(dimension=dimension),
+        "step",
+        ranges={"step": RANGE},
+    )
     return found.values["step"], found.risk
 
 
@@ -62,14 +79,25 @@ def _panel(scale: Scale, student: str, readout: str) -> Panel:
         axes.plot([], [], "*", color="white", **look, label="optimal step")
 
     still = Curve(
-        "no step", lambda step: problem(student, readout, 0.0, 1.0), line=RANGE, model=None, color="grey", style=":"
-    )  # fmt: skip
+        "no step",
+        lambda step: problem(student, readout, 0.0, 1.0),
+        line=RANGE,
+        model=None,
+        color="grey",
+        style=":",
+    )
     bound = problem(student, readout, 1.0, 1.0).kernel_lower_bound
     return Panel(
-        [*curves(scale, student, readout), still], "step", r"step size $\tilde\eta$",
-        title=f"{student} learns tanh, readout {readout}", xticks=TICKS, yticks=(0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5),
-        levels=[(bound, "kernel lower bound")], legend=None, decorate=stars,
-    )  # fmt: skip
+        [*curves(scale, student, readout), still],
+        "step",
+        r"step size $\tilde\eta$",
+        title=f"{student} learns tanh, readout {readout}",
+        xticks=TICKS,
+        yticks=(0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5),
+        levels=[(bound, "kernel lower bound")],
+        legend=None,
+        decorate=stars,
+    )
 
 
 FIGURE = SharedLegend(
@@ -86,4 +114,4 @@ FIGURE = SharedLegend(
     full=Scale(dimension=1000, replicates=20, points=9, full=True),
     size=(5.4, 4.2),
     legend_columns=6,
-)  # fmt: skip
+)

@@ -16,9 +16,9 @@ import numpy as np
 from firststep import plots
 from firststep.problem import Problem
 from firststep.results import Interrupted, with_error
-from firststep.simulation.run import available_cores, simulate
-from firststep.simulation.workers import Workers
-from firststep.theory.predict import predict
+from firststep.simulation.running.simulate import available_cores, simulate
+from firststep.simulation.running.workers import Workers
+from firststep.theory.one_step.predict import predict
 
 ALPHAS = tuple(float(alpha) for alpha in np.round(np.geomspace(0.5, 16, 11), 2))
 BASE = dict(student="erf", teacher="erf", beta=2.0, ridge=1e-3, noise=0.1)
@@ -38,7 +38,13 @@ class Curve:
 CURVES = (
     Curve("random features (no step)", "random-features", {}, "orange", "s"),
     Curve(r"small step, $\eta = 2$", "network", {"step": 2.0, "step_exponent": 0.0}, "green", "^"),
-    Curve(r"large step, $\eta = \sqrt{N}$", "network", {"step": 1.0, "step_exponent": 0.5}, "blue", "o"),
+    Curve(
+        r"large step, $\eta = \sqrt{N}$",
+        "network",
+        {"step": 1.0, "step_exponent": 0.5},
+        "blue",
+        "o",
+    ),
 )
 PARTS = len(CURVES) * len(ALPHAS)
 COLUMNS = (
@@ -72,7 +78,9 @@ def theory(curve: Curve, alphas: Sequence[float], dimension: Any) -> list[float]
     return [float(risk) for risk in predict(problem, alpha=np.asarray(alphas)).risk]
 
 
-def compute(dimension: Any, replicates: Any, seed: Any, progress: Callable[[int, int], None] | None = None) -> list[Row]:
+def compute(
+    dimension: Any, replicates: Any, seed: Any, progress: Callable[[int, int], None] | None = None
+) -> list[Row]:
     """One row per point."""
     rows: list[Row] = []
     with Workers(available_cores()) as workers:
@@ -82,16 +90,40 @@ def compute(dimension: Any, replicates: Any, seed: Any, progress: Callable[[int,
                 problem = Problem(**BASE, alpha=alpha, **curve.changes)
                 try:
                     found = simulate(
-                        problem, dimension, replicates, seed, model=curve.model, workers=workers, progress=progress
-                    )  # fmt: skip
+                        problem,
+                        dimension,
+                        replicates,
+                        seed,
+                        model=curve.model,
+                        workers=workers,
+                        progress=progress,
+                    )
                 except Interrupted:
-                    raise Interrupted(None, f"interrupted: {len(rows)} of {PARTS} points finished, nothing written") from None
-                score = (predicted - found.risk.mean) / found.risk.standard_error if found.replicates > 1 else float("nan")
+                    raise Interrupted(
+                        None,
+                        f"interrupted: {len(rows)} of {PARTS} points finished, nothing written",
+                    ) from None
+                score = (
+                    (predicted - found.risk.mean) / found.risk.standard_error
+                    if found.replicates > 1
+                    else float("nan")
+                )
                 values = (
-                    curve.label.replace("$", "").replace("\\eta", "eta").replace("\\sqrt{N}", "sqrt(N)"),
-                    curve.model, alpha, found.risk.mean, found.risk.standard_error, found.training_error.mean,
-                    predicted, score, found.kernel_lower_bound, found.dimension, found.replicates, found.seed,
-                )  # fmt: skip
+                    curve.label.replace("$", "")
+                    .replace("\\eta", "eta")
+                    .replace("\\sqrt{N}", "sqrt(N)"),
+                    curve.model,
+                    alpha,
+                    found.risk.mean,
+                    found.risk.standard_error,
+                    found.training_error.mean,
+                    predicted,
+                    score,
+                    found.kernel_lower_bound,
+                    found.dimension,
+                    found.replicates,
+                    found.seed,
+                )
                 rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
 
@@ -104,17 +136,29 @@ def _of(rows: Sequence[Row], curve: Curve) -> list[Row]:
 def draw(rows: Sequence[Row], axes: Any) -> None:
     for curve in CURVES:
         mine = _of(rows, curve)
-        alpha, risk, error = ([row[name] for row in mine] for name in ("alpha", "risk", "standard_error"))
+        alpha, risk, error = (
+            [row[name] for row in mine] for name in ("alpha", "risk", "standard_error")
+        )
         fine = [float(a) for a in np.geomspace(min(ALPHAS), max(ALPHAS), 61)]
         plots.curve(axes, fine, theory(curve, fine, rows[0]["dimension"]), curve.color)
-        plots.points(axes, alpha, risk, error, label=curve.label, color=curve.color, marker=curve.marker)
+        plots.points(
+            axes, alpha, risk, error, label=curve.label, color=curve.color, marker=curve.marker
+        )
     plots.level(axes, rows[0]["kernel_lower_bound"], "kernel lower bound")
-    axes.set(xscale="log", yscale="log", xlabel=r"samples per dimension $\alpha = n/d$", ylabel="test risk", ylim=(0.007, 0.7))
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel=r"samples per dimension $\alpha = n/d$",
+        ylabel="test risk",
+        ylim=(0.007, 0.7),
+    )
     plots.plain_ticks(axes, (0.5, 1, 2, 5, 10), (0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
     axes.set_title("erf learning erf: one gradient step, then ridge regression", fontsize=11)
     size = f"lines: theory; points: simulation, d = {rows[0]['dimension']}, N = 2d, mean ± s.e. of {rows[0]['replicates']}"
     bound, *curves = axes.get_legend_handles_labels()[0]
-    axes.legend(handles=[*curves, bound], title=size, title_fontsize=8, fontsize=9, loc="lower left")
+    axes.legend(
+        handles=[*curves, bound], title=size, title_fontsize=8, fontsize=9, loc="lower left"
+    )
 
 
 def write(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
@@ -136,10 +180,16 @@ def text(rows: Sequence[Row]) -> str:
     lines = [heads]
     for place, alpha in enumerate(ALPHAS):
         found = [_of(rows, curve)[place] for curve in CURVES]
-        cells = (f"{with_error(row['risk'], row['standard_error'])} (theory {row['theory']:.4f})" for row in found)
+        cells = (
+            f"{with_error(row['risk'], row['standard_error'])} (theory {row['theory']:.4f})"
+            for row in found
+        )
         lines.append([f"{alpha:g}", *cells])
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    table = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
     scores = np.array([row["z"] for row in rows])
     scores = scores[np.isfinite(scores)]
     verdict = (
@@ -148,4 +198,6 @@ def text(rows: Sequence[Row]) -> str:
         else ""
     )
     bound = f"kernel lower bound {rows[0]['kernel_lower_bound']:.5f}"
-    return "\n".join(["test risk, erf learning erf", *table, bound, *([verdict] if verdict else [])])
+    return "\n".join(
+        ["test risk, erf learning erf", *table, bound, *([verdict] if verdict else [])]
+    )

@@ -19,16 +19,42 @@ from firststep.figures.cui_common import CENTERED_RELU, SharedLegend
 from firststep.problem import Problem
 
 RELU = Problem(
-    student=CENTERED_RELU, teacher="tanh", alpha=2, beta=1, alpha0=0.5, step=4, ridge=0.01, noise=0.1, readout="signs",
+    student=CENTERED_RELU,
+    teacher="tanh",
+    alpha=2,
+    beta=1,
+    alpha0=0.5,
+    step=4,
+    ridge=0.01,
+    noise=0.1,
+    readout="signs",
     init="sphere",
-)  # fmt: skip
-TANH = Problem(student="tanh", teacher="tanh", alpha=3, beta=1, alpha0=0.5, step=4, ridge=0.1, readout="ones", init="sphere")
+)
+TANH = Problem(
+    student="tanh",
+    teacher="tanh",
+    alpha=3,
+    beta=1,
+    alpha0=0.5,
+    step=4,
+    ridge=0.1,
+    readout="ones",
+    init="sphere",
+)
 
 
 def curves(at: Any, problem: Callable[[float], Problem]) -> list[Curve]:
     return [
         Curve("network, exact theory", problem, at, color="blue"),
-        Curve("spiked model, isotropic theory", problem, at, model="spiked", color="orange", marker="s", style="--"),
+        Curve(
+            "spiked model, isotropic theory",
+            problem,
+            at,
+            model="spiked",
+            color="orange",
+            marker="s",
+            style="--",
+        ),
     ]
 
 
@@ -38,19 +64,34 @@ def panels(scale: Scale) -> Sequence[Panel]:
     samples = np.round(np.geomspace(0.5, 8.0, scale.points), 3)
     return [
         Panel(
-            curves(steps, lambda x: RELU.replace(step=x)), "step", r"step size $\tilde\eta$", legend=None,
-            title=r"relu learns tanh, $\alpha_0 = 0.5$", xticks=(0.25, 0.5, 1, 2, 4, 8), yticks=(0.25, 0.3, 0.35, 0.4),
+            curves(steps, lambda x: RELU.replace(step=x)),
+            "step",
+            r"step size $\tilde\eta$",
+            legend=None,
+            title=r"relu learns tanh, $\alpha_0 = 0.5$",
+            xticks=(0.25, 0.5, 1, 2, 4, 8),
+            yticks=(0.25, 0.3, 0.35, 0.4),
         ),
         Panel(
-            curves(batches, lambda x: RELU.replace(alpha0=x)), "alpha0", r"step samples per dimension $\alpha_0$", legend=None,
-            title=r"relu learns tanh, $\tilde\eta = 4$", xticks=(0.25, 0.5, 1, 2, 4, 8), yticks=(0.1, 0.2, 0.3, 0.4, 0.5),
+            curves(batches, lambda x: RELU.replace(alpha0=x)),
+            "alpha0",
+            r"step samples per dimension $\alpha_0$",
+            legend=None,
+            title=r"relu learns tanh, $\tilde\eta = 4$",
+            xticks=(0.25, 0.5, 1, 2, 4, 8),
+            yticks=(0.1, 0.2, 0.3, 0.4, 0.5),
         ),
         Panel(
-            curves(samples, lambda x: TANH.replace(alpha=x)), "alpha", r"samples per dimension $\alpha$", legend=None,
-            title=r"tanh learns tanh, $\alpha_0 = 0.5$, $\tilde\eta = 4$", xticks=(0.5, 1, 2, 4, 8),
-            yticks=(0.18, 0.2, 0.25, 0.3), ylim=(0.17, 0.34),
+            curves(samples, lambda x: TANH.replace(alpha=x)),
+            "alpha",
+            r"samples per dimension $\alpha$",
+            legend=None,
+            title=r"tanh learns tanh, $\alpha_0 = 0.5$, $\tilde\eta = 4$",
+            xticks=(0.5, 1, 2, 4, 8),
+            yticks=(0.18, 0.2, 0.25, 0.3),
+            ylim=(0.17, 0.34),
         ),
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = SharedLegend(
@@ -67,4 +108,4 @@ FIGURE = SharedLegend(
     full=Scale(dimension=1500, replicates=20, points=8, full=True),
     size=(4.4, 3.9),
     legend_columns=2,
-)  # fmt: skip
+)

@@ -20,7 +20,7 @@ from firststep import plots
 from firststep.figures.core import Curve, Panel, Scale
 from firststep.figures.cui_common import SharedLegend
 from firststep.problem import Problem
-from firststep.theory.optimum import optimal
+from firststep.theory.one_step.optimum import optimal
 
 RANGE = (0.5, 16.0)
 TICKS = (0.5, 1, 2, 4, 8, 16)
@@ -29,7 +29,16 @@ FIXED = {"step": 1.0, "ridge": 0.01}
 
 
 def problem(alpha: float, **changes: float) -> Problem:
-    base = Problem(student="tanh", teacher="tanh", alpha=alpha, beta=1, noise=0.3, readout="ones", init="sphere", **FIXED)
+    base = Problem(
+        student="tanh",
+        teacher="tanh",
+        alpha=alpha,
+        beta=1,
+        noise=0.3,
+        readout="ones",
+        init="sphere",
+        **FIXED,
+    )
     return base.replace(**changes)
 
 
@@ -39,11 +48,22 @@ def best(dimension: int, count: int) -> tuple[np.ndarray, dict[str, np.ndarray]]
     alphas = np.round(np.geomspace(*RANGE, count), 3)
     both = [optimal(problem(alpha, dimension=dimension), ranges=RANGES) for alpha in alphas]
     still = [
-        optimal(problem(alpha, dimension=dimension, alpha0=0.0), "ridge", ranges={"ridge": RANGES["ridge"]}) for alpha in alphas
-    ]  # fmt: skip
-    found = {"step": [each.values["step"] for each in both], "ridge": [each.values["ridge"] for each in both]}
+        optimal(
+            problem(alpha, dimension=dimension, alpha0=0.0),
+            "ridge",
+            ranges={"ridge": RANGES["ridge"]},
+        )
+        for alpha in alphas
+    ]
+    found = {
+        "step": [each.values["step"] for each in both],
+        "ridge": [each.values["ridge"] for each in both],
+    }
     found["still"] = [each.values["ridge"] for each in still]
-    return alphas, {name: np.array([float(f"{value:.3g}") for value in values]) for name, values in found.items()}
+    return alphas, {
+        name: np.array([float(f"{value:.3g}") for value in values])
+        for name, values in found.items()
+    }
 
 
 def between(scale: Scale, name: str) -> Callable[[float], float]:
@@ -59,26 +79,61 @@ def panels(scale: Scale) -> Sequence[Panel]:
     step, ridge, still = (between(scale, name) for name in ("step", "ridge", "still"))
     label = r"samples per dimension $\alpha = \alpha_0$"
     curves = [
-        Curve("step and ridge optimal", lambda a: problem(a, step=step(a), ridge=ridge(a)), alphas, color="blue"),
+        Curve(
+            "step and ridge optimal",
+            lambda a: problem(a, step=step(a), ridge=ridge(a)),
+            alphas,
+            color="blue",
+        ),
         Curve("step 1, ridge 0.01", problem, alphas, color="orange", marker="s", style="--"),
         Curve(
-            "no step, ridge optimal", lambda a: problem(a, ridge=still(a)), alphas, model="random-features", color="grey",
-            marker="v", style="-.",
+            "no step, ridge optimal",
+            lambda a: problem(a, ridge=still(a)),
+            alphas,
+            model="random-features",
+            color="grey",
+            marker="v",
+            style="-.",
         ),
-    ]  # fmt: skip
+    ]
     bound = [(problem(1.0).kernel_lower_bound, "kernel lower bound")]
     return [
-        Panel(curves, "alpha", label, title="risk", xticks=TICKS, yticks=(0.02, 0.05, 0.1, 0.2, 0.4), levels=bound, legend=None),
-        _chosen(scale, "optimal step", r"step size $\tilde\eta$", {"step": ("blue", "o", "-")}, (0.6, 1, 1.5, 2, 3), label),
-        _chosen(
-            scale, "optimal ridge", r"ridge $\lambda$", {"ridge": ("blue", "o", "-"), "still": ("grey", "v", "-.")},
-            (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1), label,
+        Panel(
+            curves,
+            "alpha",
+            label,
+            title="risk",
+            xticks=TICKS,
+            yticks=(0.02, 0.05, 0.1, 0.2, 0.4),
+            levels=bound,
+            legend=None,
         ),
-    ]  # fmt: skip
+        _chosen(
+            scale,
+            "optimal step",
+            r"step size $\tilde\eta$",
+            {"step": ("blue", "o", "-")},
+            (0.6, 1, 1.5, 2, 3),
+            label,
+        ),
+        _chosen(
+            scale,
+            "optimal ridge",
+            r"ridge $\lambda$",
+            {"ridge": ("blue", "o", "-"), "still": ("grey", "v", "-.")},
+            (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1),
+            label,
+        ),
+    ]
 
 
 def _chosen(
-    scale: Scale, title: str, ylabel: str, names: dict[str, tuple[str, str, str]], yticks: Sequence[float], xlabel: str
+    scale: Scale,
+    title: str,
+    ylabel: str,
+    names: dict[str, tuple[str, str, str]],
+    yticks: Sequence[float],
+    xlabel: str,
 ) -> Panel:
     """What ``optimal`` found, and the curve through it."""
 
@@ -88,9 +143,18 @@ def _chosen(
         for name, (color, marker, style) in names.items():
             value = between(scale, name)
             plots.curve(axes, dense, [value(alpha) for alpha in dense], color, style=style)
-            axes.plot(alphas, found[name], marker, color=plots.COLORS[color], markersize=5, markerfacecolor="white")
+            axes.plot(
+                alphas,
+                found[name],
+                marker,
+                color=plots.COLORS[color],
+                markersize=5,
+                markerfacecolor="white",
+            )
 
-    return Panel((), "alpha", xlabel, ylabel, title, xticks=TICKS, yticks=yticks, legend=None, decorate=draw)
+    return Panel(
+        (), "alpha", xlabel, ylabel, title, xticks=TICKS, yticks=yticks, legend=None, decorate=draw
+    )
 
 
 FIGURE = SharedLegend(
@@ -107,4 +171,4 @@ FIGURE = SharedLegend(
     full=Scale(dimension=1000, replicates=24, points=9, full=True),
     size=(4.4, 3.9),
     legend_columns=4,
-)  # fmt: skip
+)

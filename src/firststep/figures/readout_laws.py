@@ -24,17 +24,35 @@ STYLES = {"signs": "--"}  # often on top of another
 
 def problem(student: str, teacher: str, law: str, **changes: float) -> Problem:
     base = Problem(
-        student=student, teacher=teacher, alpha=4, beta=1, alpha0=8, step=2, ridge=0.03, readout=law, init="sphere"
-    )  # fmt: skip
+        student=student,
+        teacher=teacher,
+        alpha=4,
+        beta=1,
+        alpha0=8,
+        step=2,
+        ridge=0.03,
+        readout=law,
+        init="sphere",
+    )
     return base.replace(**changes)
 
 
 def curves(at: Any, of: Callable[[str, float], Problem]) -> list[Curve]:
     def curve(law: str, words: str, color: str, marker: str) -> Curve:
         line = np.geomspace(min(at), max(at), 81)
-        return Curve(f"readout {words}", lambda x: of(law, x), at, line, color=color, marker=marker, style=STYLES.get(law, "-"))
+        return Curve(
+            f"readout {words}",
+            lambda x: of(law, x),
+            at,
+            line,
+            color=color,
+            marker=marker,
+            style=STYLES.get(law, "-"),
+        )
 
-    return [curve(law, words, *look) for (law, words), look in zip(LAWS.items(), LOOKS, strict=False)]
+    return [
+        curve(law, words, *look) for (law, words), look in zip(LAWS.items(), LOOKS, strict=False)
+    ]
 
 
 def panels(scale: Scale) -> Sequence[Panel]:
@@ -45,19 +63,36 @@ def panels(scale: Scale) -> Sequence[Panel]:
     tanh = [(problem("relu", "tanh", "ones").kernel_lower_bound, bound)]
     return [
         Panel(
-            curves(steps, lambda law, x: problem("tanh", "sin", law, step=x)), "step", r"step size $\tilde\eta$",
-            title="tanh learns sin", xticks=(0.25, 0.5, 1, 2, 4, 8), yticks=(0.03, 0.05, 0.1, 0.15), levels=sine, legend=None,
-        ),
-        Panel(
-            curves(samples, lambda law, x: problem("tanh", "sin", law, alpha=x)), "alpha", r"samples per dimension $\alpha$",
-            title=r"tanh learns sin, $\tilde\eta = 2$", xticks=(0.5, 1, 2, 4, 8, 16), yticks=(0.03, 0.05, 0.1, 0.15), levels=sine,
+            curves(steps, lambda law, x: problem("tanh", "sin", law, step=x)),
+            "step",
+            r"step size $\tilde\eta$",
+            title="tanh learns sin",
+            xticks=(0.25, 0.5, 1, 2, 4, 8),
+            yticks=(0.03, 0.05, 0.1, 0.15),
+            levels=sine,
             legend=None,
         ),
         Panel(
-            curves(steps, lambda law, x: problem("relu", "tanh", law, step=x)), "step", r"step size $\tilde\eta$",
-            title="relu learns tanh", xticks=(0.25, 0.5, 1, 2, 4, 8), yticks=(0.03, 0.05, 0.1, 0.2, 0.3), levels=tanh, legend=None,
+            curves(samples, lambda law, x: problem("tanh", "sin", law, alpha=x)),
+            "alpha",
+            r"samples per dimension $\alpha$",
+            title=r"tanh learns sin, $\tilde\eta = 2$",
+            xticks=(0.5, 1, 2, 4, 8, 16),
+            yticks=(0.03, 0.05, 0.1, 0.15),
+            levels=sine,
+            legend=None,
         ),
-    ]  # fmt: skip
+        Panel(
+            curves(steps, lambda law, x: problem("relu", "tanh", law, step=x)),
+            "step",
+            r"step size $\tilde\eta$",
+            title="relu learns tanh",
+            xticks=(0.25, 0.5, 1, 2, 4, 8),
+            yticks=(0.03, 0.05, 0.1, 0.2, 0.3),
+            levels=tanh,
+            legend=None,
+        ),
+    ]
 
 
 FIGURE = SharedLegend(
@@ -74,4 +109,4 @@ FIGURE = SharedLegend(
     quick=Scale(dimension=400, replicates=6, points=6),
     full=Scale(dimension=1000, replicates=20, points=6, full=True),
     size=(4.4, 3.9),
-)  # fmt: skip
+)

@@ -16,7 +16,7 @@ from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.results import with_error
 from firststep.spectrum import Spectrum, distance, is_wide, spectrum
-from firststep.theory.spectra import SpectralLaw, spectral_law
+from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 
 ENDINGS = (".png", ".pdf", ".svg")
 LABELS = {"weights": r"singular value of $W_1$", "kernel": r"eigenvalue of $F^TF/n$"}
@@ -36,32 +36,74 @@ def draw(axes: Any, found: Spectrum, other: SpectralLaw | None = None, legend: b
     Outliers beyond a linear axis are written, not drawn.
     """
     law, wide = found.law, is_wide(found.law)
-    reach = 1.15 * max(law.edges[1], found.bins[-1], *(value for value in law.outliers if wide or value < 2.5 * law.edges[1]))
+    reach = 1.15 * max(
+        law.edges[1],
+        found.bins[-1],
+        *(value for value in law.outliers if wide or value < 2.5 * law.edges[1]),
+    )
     if wide:
-        heights = found.histogram * (found.bins[1:] - found.bins[:-1]) / np.log(found.bins[1:] / found.bins[:-1])
+        heights = (
+            found.histogram
+            * (found.bins[1:] - found.bins[:-1])
+            / np.log(found.bins[1:] / found.bins[:-1])
+        )
         axes.set_xscale("log")
     else:
         heights = found.histogram
-    axes.stairs(heights, found.bins, fill=True, color=plots.COLORS["sky"], alpha=0.55, label=f"{found.replicates} networks")
-    for each, color, style in ((law, "blue", "-"), *([(other, "red", "--")] if other is not None else [])):
-        plots.curve(axes, each.values, each.density * (each.values if wide else 1.0), color, f"{each.bulk} bulk", style)
+    axes.stairs(
+        heights,
+        found.bins,
+        fill=True,
+        color=plots.COLORS["sky"],
+        alpha=0.55,
+        label=f"{found.replicates} networks",
+    )
+    for each, color, style in (
+        (law, "blue", "-"),
+        *([(other, "red", "--")] if other is not None else []),
+    ):
+        plots.curve(
+            axes,
+            each.values,
+            each.density * (each.values if wide else 1.0),
+            color,
+            f"{each.bulk} bulk",
+            style,
+        )
     shown = law.density * law.values if wide else law.density[law.values > 0.02 * law.edges[1]]
     top = 1.12 * max(float(heights.max()), float(shown.max()))
     inside = [level for level in found.outliers if level.theory < reach]
     outside = [level for level in found.outliers if level.theory >= reach]
     if inside:
         size = 0.03 * top
-        axes.plot([each.theory for each in inside], [size] * len(inside), "v", color=plots.COLORS["blue"], label="outlier, theory")
+        axes.plot(
+            [each.theory for each in inside],
+            [size] * len(inside),
+            "v",
+            color=plots.COLORS["blue"],
+            label="outlier, theory",
+        )
         axes.errorbar(
-            [each.simulated for each in inside], [2.5 * size] * len(inside), xerr=[each.standard_error for each in inside], fmt="o",
-            markersize=4, capsize=2.5, color=plots.COLORS["orange"], label="outlier, networks",
-        )  # fmt: skip
+            [each.simulated for each in inside],
+            [2.5 * size] * len(inside),
+            xerr=[each.standard_error for each in inside],
+            fmt="o",
+            markersize=4,
+            capsize=2.5,
+            color=plots.COLORS["orange"],
+            label="outlier, networks",
+        )
     if outside:
         lines = ["outliers beyond:" if len(outside) > 1 else "outlier beyond:"]
-        lines += [f"theory {each.theory:.4g}, networks {with_error(each.simulated, each.standard_error)}" for each in outside]
+        lines += [
+            f"theory {each.theory:.4g}, networks {with_error(each.simulated, each.standard_error)}"
+            for each in outside
+        ]
         box = dict(facecolor="white", edgecolor="none", alpha=0.85, pad=2)
         text = "\n".join(lines) + r" $\rightarrow$"
-        axes.text(0.98, 0.72, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, bbox=box)  # below the legend
+        axes.text(
+            0.98, 0.72, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, bbox=box
+        )  # below the legend
     axes.set(xlim=(0.7 * found.bins[0] if wide else 0, reach), ylim=(0, top), xlabel=LABELS[law.of])
     axes.set_ylabel("density of the logarithm" if wide else "density")
     if wide:
@@ -75,7 +117,10 @@ def write(found: Spectrum, path: Path) -> tuple[Path, Path]:
     prepare(path)
     with plots.figure() as (drawing, axes):
         draw(axes, found)
-        axes.set_title(f"{found.problem.student} learns {found.problem.teacher}, d = {found.sizes.dimension}", fontsize=10)
+        axes.set_title(
+            f"{found.problem.student} learns {found.problem.teacher}, d = {found.sizes.dimension}",
+            fontsize=10,
+        )
         return plots.save(drawing, path), found.to_csv(path.with_suffix(".csv"))
 
 
@@ -86,9 +131,19 @@ class Scene(NamedTuple):
 
 
 _RELU = Problem(
-    student="centered(relu)", teacher="tanh", alpha=2, beta=1, alpha0=0.5, step=4, noise=0.1, readout="signs", init="sphere"
-)  # fmt: skip
-_TANH = Problem(student="tanh", teacher="tanh", alpha=2, beta=0.5, alpha0=1, step=3, step_exponent=0, noise=0.1)
+    student="centered(relu)",
+    teacher="tanh",
+    alpha=2,
+    beta=1,
+    alpha0=0.5,
+    step=4,
+    noise=0.1,
+    readout="signs",
+    init="sphere",
+)
+_TANH = Problem(
+    student="tanh", teacher="tanh", alpha=2, beta=0.5, alpha0=1, step=3, step_exponent=0, noise=0.1
+)
 SCENES = (
     Scene("weights, small step: tanh learns tanh", "weights", _TANH),
     Scene("weights, large step: relu learns tanh", "weights", _RELU),

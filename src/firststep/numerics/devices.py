@@ -15,4 +15,6 @@ def jax_device(jax: Any, device: str) -> Any:
         return jax.devices(device)[0]
     except RuntimeError:
         found = ", ".join(sorted({each.platform for each in jax.devices()}))
-        raise BackendUnavailable("device", f"one that JAX finds here ({found})", device, "no GPU is visible") from None
+        raise BackendUnavailable(
+            "device", f"one that JAX finds here ({found})", device, "no GPU is visible"
+        ) from None

@@ -24,7 +24,12 @@ class TooSteep(ValueError):
 
 
 def neuron_moments(
-    function: Callable[[Any], Any], kinks: Sequence[float], bias: Array, strength: Array, place: Array, scale: Array
+    function: Callable[[Any], Any],
+    kinks: Sequence[float],
+    bias: Array,
+    strength: Array,
+    place: Array,
+    scale: Array,
 ) -> tuple[Array, Array, Array]:
     """mu0, mu1, mu2 of s(a + b z) at a[k, i] = bias[i] + strength[i] place[k, i], b = scale[i] > 0; ``place`` may have one column.
 
@@ -41,7 +46,9 @@ def neuron_moments(
     return _from_table(function, kinks, bias, strength, place, scale, nodes)
 
 
-def _half_lines(function: Callable[[Any], Any], kinks: Sequence[float]) -> tuple[float, float, float, float] | None:
+def _half_lines(
+    function: Callable[[Any], Any], kinks: Sequence[float]
+) -> tuple[float, float, float, float] | None:
     """Kink, value there and the slopes on its left and right, if s is made of two half-lines; None if it is not."""
     if len(kinks) != 1:
         return None
@@ -53,7 +60,9 @@ def _half_lines(function: Callable[[Any], Any], kinks: Sequence[float]) -> tuple
     return float(kinks[0]), float(here[0]), float(slopes[0][-1]), float(slopes[1][-1])
 
 
-def _bent_moments(bent: tuple[float, float, float, float], shift: Array, scale: Array) -> tuple[Array, Array, Array]:
+def _bent_moments(
+    bent: tuple[float, float, float, float], shift: Array, scale: Array
+) -> tuple[Array, Array, Array]:
     """f0 + s_left (x - kink) + D relu(x - kink), D = s_right - s_left, at x - kink = a + b z with t = a/b:
 
     mu0 = f0 + s_left a + D (a Phi(t) + b phi(t)), mu1 = s_left + D Phi(t),
@@ -64,12 +73,19 @@ def _bent_moments(bent: tuple[float, float, float, float], shift: Array, scale: 
     t = a / scale
     below, density = ndtr(t), np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
     positive = a * below + scale * density
-    rest = (a * a + scale * scale) * below + a * scale * density - positive**2 - (scale * below) ** 2
+    rest = (
+        (a * a + scale * scale) * below + a * scale * density - positive**2 - (scale * below) ** 2
+    )
     return value + left * a + bend * positive, left + bend * below, bend**2 * np.maximum(rest, 0.0)
 
 
 def _resolution(
-    function: Callable[[Any], Any], kinks: Sequence[float], bias: Array, strength: Array, scale: Array, reach: float
+    function: Callable[[Any], Any],
+    kinks: Sequence[float],
+    bias: Array,
+    strength: Array,
+    scale: Array,
+    reach: float,
 ) -> int:
     """Quadrature nodes at which doubling them moves the moments of the widest neurons by less than the tolerance."""
     some = np.unique(np.concatenate([np.argsort(scale)[-4:], np.argsort(np.abs(strength))[-2:]]))
@@ -79,24 +95,43 @@ def _resolution(
     while nodes <= MOST_NODES:
         fine = _integrals(function, kinks, shift, scale[some], 2 * nodes)
         widest = float(scale[some].max())
-        size = max(float(np.abs(fine[0]).max()), widest * float(np.abs(fine[1]).max()), float(np.sqrt(fine[2].max())), 1e-300)
-        sizes = (size, size / widest, size**2)  # of mu0, mu1 and mu2 of a function as large as this one
+        size = max(
+            float(np.abs(fine[0]).max()),
+            widest * float(np.abs(fine[1]).max()),
+            float(np.sqrt(fine[2].max())),
+            1e-300,
+        )
+        sizes = (
+            size,
+            size / widest,
+            size**2,
+        )  # of mu0, mu1 and mu2 of a function as large as this one
         gaps = (np.abs(a - b).max() / each for a, b, each in zip(coarse, fine, sizes, strict=True))
         if max(gaps) <= TOLERANCE:
             return nodes
         nodes, coarse = 2 * nodes, fine
-    raise TooSteep(f"its conditional moments need more than {MOST_NODES} quadrature nodes: it is too steep, or has a hidden kink")
+    raise TooSteep(
+        f"its conditional moments need more than {MOST_NODES} quadrature nodes: it is too steep, or has a hidden kink"
+    )
 
 
 def _integrals(
     function: Callable[[Any], Any], kinks: Sequence[float], shift: Array, scale: Array, nodes: int
 ) -> tuple[Array, Array, Array]:
-    mean, slope, rest, _ = shifted_moments(function, shift, np.broadcast_to(scale, shift.shape), kinks, nodes)
+    mean, slope, rest, _ = shifted_moments(
+        function, shift, np.broadcast_to(scale, shift.shape), kinks, nodes
+    )
     return mean, slope, rest
 
 
 def _from_table(
-    function: Callable[[Any], Any], kinks: Sequence[float], bias: Array, strength: Array, place: Array, scale: Array, nodes: int
+    function: Callable[[Any], Any],
+    kinks: Sequence[float],
+    bias: Array,
+    strength: Array,
+    place: Array,
+    scale: Array,
+    nodes: int,
 ) -> tuple[Array, Array, Array]:
     """The number of polynomials doubles until the last quarter of them is below the tolerance."""
     reach = float(np.abs(place).max())
@@ -106,12 +141,19 @@ def _from_table(
         values = _integrals(function, kinks, bias + np.outer(at, strength), scale, nodes)
         tables = [chebyshev_coefficients(each) for each in values]
         sizes = [max(float(np.abs(t).max()), 1e-300) for t in tables]
-        if all(np.abs(t[-terms // 4 :]).max() <= TOLERANCE * s for t, s in zip(tables, sizes, strict=True)):
+        if all(
+            np.abs(t[-terms // 4 :]).max() <= TOLERANCE * s
+            for t, s in zip(tables, sizes, strict=True)
+        ):
             small = [0.1 * TOLERANCE * size for size in sizes]
-            mean, slope, rest = (_read(place / reach, t, limit) for t, limit in zip(tables, small, strict=True))
+            mean, slope, rest = (
+                _read(place / reach, t, limit) for t, limit in zip(tables, small, strict=True)
+            )
             return mean, slope, np.maximum(rest, 0.0)
         terms *= 2
-    raise TooSteep(f"its conditional moments need more than {MOST_TERMS} polynomials: the spike is too strong")
+    raise TooSteep(
+        f"its conditional moments need more than {MOST_TERMS} polynomials: the spike is too strong"
+    )
 
 
 def _read(x: Array, table: Array, small: float) -> Array:

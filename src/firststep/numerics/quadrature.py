@@ -43,7 +43,9 @@ def legendre(count: int) -> tuple[Array, Array]:
     return nodes, weights
 
 
-def _panel_integrals(function: Callable[[Array], Array], left: Array, right: Array, count: int) -> tuple[Array, Array]:
+def _panel_integrals(
+    function: Callable[[Array], Array], left: Array, right: Array, count: int
+) -> tuple[Array, Array]:
     """Integrals of ``function`` and of its modulus against the Gaussian density over each panel, (functions, panels)."""
     nodes, weights = legendre(count)
     half = (right - left) / 2
@@ -86,7 +88,9 @@ def _integrate(
     return total, error, modulus
 
 
-def gaussian_expectation(function: Callable[[Array], Array], kinks: Sequence[float] = (), tolerance: float = 1e-14) -> Expectation:
+def gaussian_expectation(
+    function: Callable[[Array], Array], kinks: Sequence[float] = (), tolerance: float = 1e-14
+) -> Expectation:
     """E f(z), z ~ N(0, 1), for a function returning one row per integrand.
 
     The error adds the disagreement between 16 and 32 nodes on every final panel, the last part of the tail and the rounding of the
@@ -105,7 +109,9 @@ def gaussian_expectation(function: Callable[[Array], Array], kinks: Sequence[flo
         tail = np.zeros_like(scale)
         for low, high in ((-further, -reach), (reach, further)):
             try:
-                part, part_error, part_modulus = _integrate(function, edges(low, high), tolerance, scale)
+                part, part_error, part_modulus = _integrate(
+                    function, edges(low, high), tolerance, scale
+                )
             except NotIntegrable:
                 raise NotIntegrable("its Gaussian integral diverges") from None
             total, error, tail = total + part, error + part_error, tail + part_modulus
@@ -130,7 +136,12 @@ class ShiftedMoments(NamedTuple):
 
 
 def shifted_moments(
-    function: Callable[[Any], Any], shift: Any, scale: Any, kinks: Sequence[float] = (), nodes: int = 240, xp: Any = np
+    function: Callable[[Any], Any],
+    shift: Any,
+    scale: Any,
+    kinks: Sequence[float] = (),
+    nodes: int = 240,
+    xp: Any = np,
 ) -> ShiftedMoments:
     """The moments of f(a + b z) for arrays a = shift, b = scale > 0 of one shape, in the array library ``xp``.
 
@@ -143,10 +154,14 @@ def shifted_moments(
         each = max(1, _AT_ONCE // nodes)
         flat_shift, flat_scale = shift.ravel(), scale.ravel()
         parts = [
-            shifted_moments(function, flat_shift[i : i + each], flat_scale[i : i + each], kinks, nodes)
+            shifted_moments(
+                function, flat_shift[i : i + each], flat_scale[i : i + each], kinks, nodes
+            )
             for i in range(0, shift.size, each)
-        ]  # fmt: skip
-        return ShiftedMoments(*[np.concatenate(part).reshape(shift.shape) for part in zip(*parts, strict=True)])
+        ]
+        return ShiftedMoments(
+            *[np.concatenate(part).reshape(shift.shape) for part in zip(*parts, strict=True)]
+        )
     reach = 8.5
     if kinks:
         cuts = [xp.clip((kink - shift) / scale, -reach, reach) for kink in sorted(kinks)]
@@ -157,7 +172,9 @@ def shifted_moments(
         offsets = (np.arange(panels)[:, None] + (1 + unit) / 2).ravel() / panels
         widths = xp.diff(bounds, axis=-1)[..., None]
         z = (bounds[..., :-1, None] + widths * offsets).reshape(*shift.shape, -1)
-        weights = (widths * (np.tile(unit_weights, panels) / (2 * panels))).reshape(*shift.shape, -1)
+        weights = (widths * (np.tile(unit_weights, panels) / (2 * panels))).reshape(
+            *shift.shape, -1
+        )
     else:
         z = np.linspace(-reach, reach, nodes + 1)
         weights = np.full(nodes + 1, 2 * reach / nodes)
@@ -165,7 +182,11 @@ def shifted_moments(
     values = function(shift[..., None] + scale[..., None] * z)
     if kinks:
         weighted = weights * values
-        mean, linear, quadratic = weighted.sum(-1), (weighted * z).sum(-1), (weighted * (z * z - 1)).sum(-1)
+        mean, linear, quadratic = (
+            weighted.sum(-1),
+            (weighted * z).sum(-1),
+            (weighted * (z * z - 1)).sum(-1),
+        )
     else:
         projected = values @ xp.stack([weights, weights * z, weights * (z * z - 1)], axis=-1)
         mean, linear, quadratic = projected[..., 0], projected[..., 1], projected[..., 2]
@@ -193,13 +214,23 @@ def gaussian_product(
     reach = 8.5
     cuts = [np.clip((kink - shifts[0]) / b, -reach, reach) for kink in first]
     if abs(correlation) > 1e-3:
-        cuts += [np.clip((kink - shifts[1]) / (other * correlation), -reach, reach) for kink in second]
+        cuts += [
+            np.clip((kink - shifts[1]) / (other * correlation), -reach, reach) for kink in second
+        ]
     steps = 4 if not cuts else 1  # panels, where nothing else splits the line
     ends = [np.full_like(shifts[0], end) for end in np.linspace(-reach, reach, steps + 1)]
     bounds = np.sort(np.stack([*ends, *cuts], axis=-1), axis=-1)
     unit, weight = legendre(max(24, nodes // (bounds.shape[1] - 1)))
     widths = np.diff(bounds, axis=-1)[..., None]
     z = (bounds[:, :-1, None] + widths * (1 + unit) / 2).reshape(len(bounds), -1)
-    weights = (widths * weight / 2).reshape(len(bounds), -1) * np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
-    inner = shifted_moments(g, shifts[1][:, None] + other * correlation * z, np.full_like(z, other * rest), second, nodes).mean
+    weights = (
+        (widths * weight / 2).reshape(len(bounds), -1) * np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+    )
+    inner = shifted_moments(
+        g,
+        shifts[1][:, None] + other * correlation * z,
+        np.full_like(z, other * rest),
+        second,
+        nodes,
+    ).mean
     return np.asarray((weights * f(shifts[0][:, None] + b * z) * inner).sum(axis=-1))

@@ -62,9 +62,13 @@ class Backend(ABC):
     @abstractmethod
     def set_row(self, matrix: Any, row: int, values: Any) -> Any: ...
     @abstractmethod
-    def fold(self, body: Callable[[Any, Any, int], Any], carry: Any, rows: int, block: int) -> Any: ...
+    def fold(
+        self, body: Callable[[Any, Any, int], Any], carry: Any, rows: int, block: int
+    ) -> Any: ...
     @abstractmethod
-    def collect(self, rows_of: Callable[[Any, int], Any], rows: int, columns: tuple[int, ...], block: int) -> Any: ...
+    def collect(
+        self, rows_of: Callable[[Any, int], Any], rows: int, columns: tuple[int, ...], block: int
+    ) -> Any: ...
     @abstractmethod
     def add_product(self, total: Any, left: Any, right: Any) -> Any: ...
     @abstractmethod
@@ -128,7 +132,9 @@ class NumpyBackend(Backend):
             carry = body(carry, start, min(block, rows - start))
         return carry
 
-    def collect(self, rows_of: Callable[[Any, int], Any], rows: int, columns: tuple[int, ...], block: int) -> Any:
+    def collect(
+        self, rows_of: Callable[[Any, int], Any], rows: int, columns: tuple[int, ...], block: int
+    ) -> Any:
         """The matrices (one per entry of ``columns``) whose blocks of rows are rows_of(start, count)."""
         whole = tuple(np.empty((rows, width), dtype=self.dtype) for width in columns)
         for start in range(0, rows, block):
@@ -221,12 +227,21 @@ class JaxBackend(Backend):
             carry = self._jax.lax.fori_loop(0, full, lambda i, c: body(c, i * block, block), carry)
         return body(carry, full * block, rest) if rest else carry
 
-    def collect(self, rows_of: Callable[[Any, int], Any], rows: int, columns: tuple[int, ...], block: int) -> Any:
+    def collect(
+        self, rows_of: Callable[[Any, int], Any], rows: int, columns: tuple[int, ...], block: int
+    ) -> Any:
         full, rest = divmod(rows, block)
         parts = []
         if full:
-            stacked = self._jax.lax.map(lambda start: rows_of(start, block), block * self.xp.arange(full))
-            parts.append(tuple(s.reshape(full * block, width) for s, width in zip(stacked, columns, strict=True)))
+            stacked = self._jax.lax.map(
+                lambda start: rows_of(start, block), block * self.xp.arange(full)
+            )
+            parts.append(
+                tuple(
+                    s.reshape(full * block, width)
+                    for s, width in zip(stacked, columns, strict=True)
+                )
+            )
         if rest:
             parts.append(rows_of(full * block, rest))
         return tuple(self.xp.concatenate(each) for each in zip(*parts, strict=True))
@@ -249,25 +264,35 @@ class JaxBackend(Backend):
         return stats.get("bytes_limit")
 
 
-def make_backend(name: str = "numpy", device: str = "auto", dtype: str = "float64", threads: int = 1) -> Backend:
+def make_backend(
+    name: str = "numpy", device: str = "auto", dtype: str = "float64", threads: int = 1
+) -> Backend:
     """The backend asked for, or a message that says why it cannot be had."""
     choice("backend", name, BACKENDS)
     choice("device", device, DEVICES)
     choice("dtype", dtype, DTYPES)
     if name == "numpy":
         if device == "gpu":
-            raise InvalidParameter("device", "cpu or auto for the numpy backend", "gpu", "try --backend jax")
+            raise InvalidParameter(
+                "device", "cpu or auto for the numpy backend", "gpu", "try --backend jax"
+            )
         return NumpyBackend(dtype, threads)
     try:
         return JaxBackend(dtype, device)
     except ImportError:
-        raise BackendUnavailable("backend", "one that is installed", "jax", "try: pip install jax") from None
+        raise BackendUnavailable(
+            "backend", "one that is installed", "jax", "try: pip install jax"
+        ) from None
 
 
 def block_rows(width: int, dimension: int, backend: Backend) -> int:
     """Rows per block, a multiple of the chunk. CPU: a few MB, so that two processes share a cache without slowing each other."""
     largest = max(width, dimension)
-    rows = max(256, min(1024, 2**19 // largest)) if backend.device == "cpu" else max(CHUNK, 2**26 // largest)
+    rows = (
+        max(256, min(1024, 2**19 // largest))
+        if backend.device == "cpu"
+        else max(CHUNK, 2**26 // largest)
+    )
     return rows // CHUNK * CHUNK
 
 
@@ -284,7 +309,9 @@ def available_memory() -> int | None:
         with open("/sys/fs/cgroup/memory.current", encoding="ascii") as current:
             used = int(current.read())
         with open("/sys/fs/cgroup/memory.stat", encoding="ascii") as stat:
-            cache = int(dict(line.split() for line in stat).get("inactive_file", 0))  # given back when needed
+            cache = int(
+                dict(line.split() for line in stat).get("inactive_file", 0)
+            )  # given back when needed
         limits.append(limit - used + cache)
     if not limits:
         with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -52,7 +52,12 @@ class Training:
 
     @classmethod
     def checked(
-        cls, steps: Any, batches: Any, reuse: Any = False, parameterization: Any = "mean-field", optimizer: Any = "gradient"
+        cls,
+        steps: Any,
+        batches: Any,
+        reuse: Any = False,
+        parameterization: Any = "mean-field",
+        optimizer: Any = "gradient",
     ) -> Training:
         if not isinstance(reuse, bool):
             raise InvalidParameter("reuse", "True or False", reuse)
@@ -64,13 +69,19 @@ class Training:
             choice("optimizer", optimizer, OPTIMIZERS),
         )
         if made.reuse and made.steps > 1 and made.batches == "fresh":
-            raise InvalidParameter("batches", "same when reuse is combined with several steps", "fresh")
+            raise InvalidParameter(
+                "batches", "same when reuse is combined with several steps", "fresh"
+            )
         return made
 
 
 def test_set_size(asked: Any, sizes: Sizes) -> int:
     """Samples of a test set: as many as asked for, or max(2000, 4 d)."""
-    return max(2000, 4 * sizes.dimension) if asked is None else whole("test-samples", asked, 2, MAX_SIZE)
+    return (
+        max(2000, 4 * sizes.dimension)
+        if asked is None
+        else whole("test-samples", asked, 2, MAX_SIZE)
+    )
 
 
 @dataclass(frozen=True)
@@ -89,7 +100,9 @@ class Design:
     block: int
     kernel: Activation | None = None  # g of the kernel baselines
     inputs: InputLaw = GAUSSIAN
-    teacher_terms: tuple[Activation, ...] = ()  # further terms of the teacher, each with a direction of its own
+    teacher_terms: tuple[
+        Activation, ...
+    ] = ()  # further terms of the teacher, each with a direction of its own
 
     @property
     def step_rows(self) -> int:
@@ -113,19 +126,25 @@ class Design:
 
     def _memory_of_model(self, d: int, n: int, width: int, itemsize: int) -> int:
         block = min(self.block, max(n, self.sizes.step_samples, self.test_samples))
-        working = (6 if self.inputs.is_gaussian else 8) * block * max(width, d) + 2 * (n + self.sizes.step_samples)
+        working = (6 if self.inputs.is_gaussian else 8) * block * max(width, d) + 2 * (
+            n + self.sizes.step_samples
+        )
         if self.model in ("inner-product-kernel", "distance-kernel"):
             return itemsize * (n * d + 3 * block * n) + 8 * 6 * n * n
         if self.model == "ntk":
             return itemsize * (n * d + n * width + d * width + 3 * block * n) + 8 * 4 * n * n
         if self.model == "linear":
             return itemsize * (3 * block * d + min(n, d) * d) + 8 * 2 * min(n, d) ** 2
-        state = {"gradient": 0, "momentum": 1, "adam": 4}[self.training.optimizer] + (self.training.steps > 1)
+        state = {"gradient": 0, "momentum": 1, "adam": 4}[self.training.optimizer] + (
+            self.training.steps > 1
+        )
         step = (3 + state) * d * width if self.takes_step else d * width
         table = 2 * d * width + 1000 * width if self.model == "conditional" else 0
         small = min(n, width)
         fit = d * width + (0 if self.is_primal else n * width)
-        return max(itemsize * (step + table + working), itemsize * (fit + working) + 8 * 4 * small * small)
+        return max(
+            itemsize * (step + table + working), itemsize * (fit + working) + 8 * 4 * small * small
+        )
 
 
 def make_design(
@@ -142,31 +161,67 @@ def make_design(
     """The design of a problem, refusing combinations that mean nothing."""
     choice("model", model, MODELS)
     if training != Training() and model not in TRAINED:
-        hint = "steps, batches, reuse, parameterization and optimizer change how a network is trained"
-        raise InvalidParameter("model", "one of " + ", ".join(TRAINED) + " with these training options", model, hint)
+        hint = (
+            "steps, batches, reuse, parameterization and optimizer change how a network is trained"
+        )
+        raise InvalidParameter(
+            "model", "one of " + ", ".join(TRAINED) + " with these training options", model, hint
+        )
     if teacher_terms and model == "spiked":
-        raise InvalidParameter("model", "any but spiked with teacher-terms", model, "its spike is that of a single-index teacher")
+        raise InvalidParameter(
+            "model",
+            "any but spiked with teacher-terms",
+            model,
+            "its spike is that of a single-index teacher",
+        )
     takes_step = problem.takes_step and model in (*TRAINED, "spiked")
     if training.reuse and (not takes_step or sizes.samples != sizes.step_samples):
         hint = f"reuse fits the readout on the {sizes.step_samples} samples of the step; alpha is {problem.alpha:g}"
         raise InvalidParameter("alpha0", "equal to alpha with reuse", f"{problem.alpha0:g}", hint)
     design = Design(
-        model, training, sizes, problem.student, problem.teacher, problem.readout, problem.init, takes_step,
-        test_samples, block, kernel, inputs, teacher_terms,
-    )  # fmt: skip
+        model,
+        training,
+        sizes,
+        problem.student,
+        problem.teacher,
+        problem.readout,
+        problem.init,
+        takes_step,
+        test_samples,
+        block,
+        kernel,
+        inputs,
+        teacher_terms,
+    )
     check_directions(design)
     check_rows(design, problem)
     return design
 
 
 def features_design(
-    problem: Problem, sizes: Sizes, test_samples: int, block: int, inputs: InputLaw, teacher_terms: tuple[Activation, ...]
+    problem: Problem,
+    sizes: Sizes,
+    test_samples: int,
+    block: int,
+    inputs: InputLaw,
+    teacher_terms: tuple[Activation, ...],
 ) -> Design:
     """The design of a ridge fit on weights that are given."""
     design = Design(
-        FEATURES, Training(), sizes, problem.student, problem.teacher, problem.readout, problem.init, False,
-        test_samples, block, None, inputs, teacher_terms,
-    )  # fmt: skip
+        FEATURES,
+        Training(),
+        sizes,
+        problem.student,
+        problem.teacher,
+        problem.readout,
+        problem.init,
+        False,
+        test_samples,
+        block,
+        None,
+        inputs,
+        teacher_terms,
+    )
     check_directions(design)
     check_rows(design, problem)
     return design
@@ -183,16 +238,26 @@ def check_rows(design: Design, problem: Problem) -> None:
     """The size of a law that comes with an array, and enough rows for disjoint data sets."""
     law, d = design.inputs, design.sizes.dimension
     if law.dimension is not None and law.dimension != d:
-        raise InvalidParameter("dimension", f"{law.dimension}, the number of columns of the inputs", d)
+        raise InvalidParameter(
+            "dimension", f"{law.dimension}, the number of columns of the inputs", d
+        )
     if law.kind != "data" or law.held is None:
         return
     rows, tests, step = law.held.array.shape[0], design.test_samples, design.step_rows
     fit = 0 if design.training.reuse else design.sizes.samples
     if fit + tests + step <= rows:
         return
-    follows = fit > 0 and step > 0 and "alpha0" not in problem.model_fields_set  # then the batches grow with alpha too
+    follows = (
+        fit > 0 and step > 0 and "alpha0" not in problem.model_fields_set
+    )  # then the batches grow with alpha too
     per_alpha = d * (1 + step // design.sizes.step_samples if follows else 1)
     room = (rows - tests - (step if fit > 0 and not follows else 0)) / per_alpha
     parts = f"{fit} for the fit, {tests} for the test, {step} for the steps"
-    fits = f"alpha up to {math.floor(1000 * room) / 1000:g} would fit" if room * d >= 1 else "test-samples and alpha0 leave none"
-    raise InvalidParameter("inputs", f"an array of at least {fit + tests + step} rows ({parts})", f"{rows} rows", fits)
+    fits = (
+        f"alpha up to {math.floor(1000 * room) / 1000:g} would fit"
+        if room * d >= 1
+        else "test-samples and alpha0 leave none"
+    )
+    raise InvalidParameter(
+        "inputs", f"an array of at least {fit + tests + step} rows ({parts})", f"{rows} rows", fits
+    )

@@ -48,17 +48,23 @@ class HostDraws:
 
     def _generator(self, purpose: str, index: int, chunk: int = 0) -> np.random.Generator:
         key = (self._replicate, PURPOSES[purpose], index, chunk)
-        return np.random.Generator(np.random.SFC64(np.random.SeedSequence(self._seed, spawn_key=key)))
+        return np.random.Generator(
+            np.random.SFC64(np.random.SeedSequence(self._seed, spawn_key=key))
+        )
 
     def vector(self, purpose: str, length: int, index: int = 0) -> NDArray[Any]:
         """A Gaussian vector."""
-        return self._generator(purpose, index).standard_normal(length).astype(self._dtype, copy=False)
+        return (
+            self._generator(purpose, index).standard_normal(length).astype(self._dtype, copy=False)
+        )
 
     def uniform(self, purpose: str, length: int, index: int = 0) -> NDArray[Any]:
         """A vector of uniforms in [0, 1)."""
         return self._generator(purpose, index).random(length).astype(self._dtype, copy=False)
 
-    def rows(self, purpose: str, start: int, count: int, columns: int, index: int = 0) -> NDArray[Any]:
+    def rows(
+        self, purpose: str, start: int, count: int, columns: int, index: int = 0
+    ) -> NDArray[Any]:
         """Rows start .. start + count of a Gaussian matrix; ``start`` is a multiple of the chunk."""
         block = np.empty((count, columns))
         for offset in range(0, count, CHUNK):
@@ -94,5 +100,9 @@ class DeviceDraws:
 
         stream = self._stream(purpose, index)
         chunks = 1 + start // CHUNK + jnp.arange(-(-count // CHUNK))
-        draw = jax.vmap(lambda c: jax.random.normal(jax.random.fold_in(stream, c), (CHUNK, columns), self._dtype))
+        draw = jax.vmap(
+            lambda c: jax.random.normal(
+                jax.random.fold_in(stream, c), (CHUNK, columns), self._dtype
+            )
+        )
         return draw(chunks).reshape(-1, columns)[:count]

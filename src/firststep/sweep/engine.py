@@ -45,7 +45,9 @@ class Tally:
             if record.status == DONE:
                 self.done += 1
                 risk = record.numbers.get("risk")
-                if risk is not None and (self.best is None or risk < (self.best.numbers["risk"] or 0.0)):
+                if risk is not None and (
+                    self.best is None or risk < (self.best.numbers["risk"] or 0.0)
+                ):
                     self.best = record
             elif record.status == REFUSED:
                 self.refused += 1
@@ -98,4 +100,7 @@ def _packages(units: Sequence[Unit]) -> tuple[str, ...]:
 def results_of(units: Sequence[Unit], store: Store) -> dict[Any, Record]:
     """The records of units, by their identity (problem, computation, replicate)."""
     keys = [wanted.key for unit in units for wanted in unit.wanted]
-    return {(record.problem, record.computation, record.replicate): record for record in store.records(keys)}
+    return {
+        (record.problem, record.computation, record.replicate): record
+        for record in store.records(keys)
+    }

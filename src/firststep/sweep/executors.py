@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from firststep.errors import BackendUnavailable, InvalidParameter, WorkerFailed
 from firststep.problem import whole
-from firststep.simulation.run import available_cores, fitting_replicates
-from firststep.simulation.workers import Workers
+from firststep.simulation.running.simulate import available_cores, fitting_replicates
+from firststep.simulation.running.workers import Workers
 from firststep.store import Record
 from firststep.sweep.units import Replicate, Unit, compute, lost
 
@@ -36,10 +36,17 @@ class ThisMachine:
 
     def count(self, units: Sequence[Unit]) -> int:
         """As many processes as asked for, or as there are cores and memory; one where a GPU may be at work."""
-        on_device = any(isinstance(unit, Replicate) and unit.options.get("backend") == "jax" for unit in units)
+        on_device = any(
+            isinstance(unit, Replicate) and unit.options.get("backend") == "jax" for unit in units
+        )
         if on_device:
             if self.asked is not None and self.asked > 1:
-                raise InvalidParameter("workers", "1 with the jax backend", self.asked, "one device runs one replicate at a time")
+                raise InvalidParameter(
+                    "workers",
+                    "1 with the jax backend",
+                    self.asked,
+                    "one device runs one replicate at a time",
+                )
             return 1
         if self.asked is not None:
             return max(1, min(self.asked, len(units)))
@@ -64,7 +71,10 @@ def _fitting(units: Sequence[Unit]) -> list[int]:
     found = []
     for (d, model), unit in kinds.items():
         if d == largest:
-            widest = max((u.problem for u in replicates if u.problem.dimension == d), key=lambda p: (p.beta, p.alpha, p.alpha0))
+            widest = max(
+                (u.problem for u in replicates if u.problem.dimension == d),
+                key=lambda p: (p.beta, p.alpha, p.alpha0),
+            )
             with contextlib.suppress(InvalidParameter):  # the unit itself will say what is wrong
                 found.append(fitting_replicates(widest, model, unit.options))
     return [count for count in found if count is not None]
@@ -73,7 +83,9 @@ def _fitting(units: Sequence[Unit]) -> list[int]:
 def _records(unit: Unit, answer: Any) -> list[Record]:
     if isinstance(answer, list):
         return answer
-    reason = str(answer) if isinstance(answer, WorkerFailed) else f"{type(answer).__name__}: {answer}"
+    reason = (
+        str(answer) if isinstance(answer, WorkerFailed) else f"{type(answer).__name__}: {answer}"
+    )
     return lost(unit, reason)
 
 
@@ -85,7 +97,9 @@ class Dask:
 
     def __init__(self, client: Any) -> None:
         if importlib.util.find_spec("distributed") is None:
-            raise BackendUnavailable("dask", "installed", "nothing", "try: pip install 'firststep[cluster]'")
+            raise BackendUnavailable(
+                "dask", "installed", "nothing", "try: pip install 'firststep[cluster]'"
+            )
         from distributed import Client
 
         self._own = isinstance(client, str)
@@ -95,7 +109,10 @@ class Dask:
             except (OSError, ValueError, TimeoutError) as error:
                 hint = " ".join(str(error).split())
                 raise InvalidParameter(
-                    "dask", "the address of a running scheduler, such as tcp://host:8786", client, hint
+                    "dask",
+                    "the address of a running scheduler, such as tcp://host:8786",
+                    client,
+                    hint,
                 ) from None
         self.client = client
 
@@ -124,7 +141,11 @@ class Dask:
             for future in finished:
                 unit = units[places.pop(future.key)]
                 error = future.exception()
-                yield future.result() if error is None else lost(unit, f"the cluster lost it: {error}")
+                yield (
+                    future.result()
+                    if error is None
+                    else lost(unit, f"the cluster lost it: {error}")
+                )
                 future.release()
                 following = send()
                 if following is not None:

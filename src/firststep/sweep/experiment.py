@@ -28,18 +28,29 @@ from firststep.errors import Fault, InvalidParameter, nearest, shown
 from firststep.inputs import GAUSSIAN, input_law
 from firststep.problem import Problem, choice, dimension_value, ridge_values, underscored, whole
 from firststep.simulation.backends import BACKENDS
+from firststep.simulation.data.teachers import teacher_terms
 from firststep.simulation.design import MODELS, Training
-from firststep.simulation.teachers import teacher_terms
 from firststep.sweep.units import Replicate, Unit, predictions
-from firststep.theory.predict import BULKS as THEORY_BULKS
+from firststep.theory.one_step.predict import BULKS as THEORY_BULKS
 
 MOST_POINTS = 10_000_000
 _PARTS = ("name", "seed", "zip", "problem", "axes", "predict", "simulate")
 _PREDICT = ("bulk", "dimension")
 _OPTIONS = (
-    "steps", "batches", "reuse", "parameterization", "kernel", "test_samples", "backend", "device", "dtype", "block",
-    "optimizer", "inputs", "teacher_terms",
-)  # fmt: skip
+    "steps",
+    "batches",
+    "reuse",
+    "parameterization",
+    "kernel",
+    "test_samples",
+    "backend",
+    "device",
+    "dtype",
+    "block",
+    "optimizer",
+    "inputs",
+    "teacher_terms",
+)
 _SIMULATE = ("models", "dimension", "replicates", *_OPTIONS)
 _SPACES = ("linspace", "logspace")
 SIMULATED = "simulated"  # theory at the sizes of the simulation
@@ -88,13 +99,19 @@ class Experiment:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
-            raise InvalidParameter("experiment", "a readable TOML file", str(path), error.strerror or "") from None
+            raise InvalidParameter(
+                "experiment", "a readable TOML file", str(path), error.strerror or ""
+            ) from None
         except UnicodeDecodeError as error:
-            raise InvalidParameter("experiment", "a TOML file in UTF-8", str(path), str(error)) from None
+            raise InvalidParameter(
+                "experiment", "a TOML file in UTF-8", str(path), str(error)
+            ) from None
         try:
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise InvalidParameter("experiment", "a valid TOML file", str(path), str(error)) from None
+            raise InvalidParameter(
+                "experiment", "a valid TOML file", str(path), str(error)
+            ) from None
         return cls.from_dict({"name": Path(path).stem, **table})
 
     @classmethod
@@ -114,8 +131,10 @@ class Experiment:
         found = []
         for place in itertools.product(*(range(len(axis)) for axis in self.axes)):
             values = {
-                name: each[i] for axis, i in zip(self.axes, place, strict=True) for name, each in axis.values.items()
-            }  # fmt: skip
+                name: each[i]
+                for axis, i in zip(self.axes, place, strict=True)
+                for name, each in axis.values.items()
+            }
             found.append(Point(place, values, Problem(**{**self.problem, **values})))
         return tuple(found)
 
@@ -137,7 +156,10 @@ class Experiment:
             units += predictions(dict.fromkeys(problems), bulk)
         settings = list(self._simulated())
         for number in range(self.replicates):
-            units += [Replicate(problem, model, self.seed, number, self.options) for problem, model in settings]
+            units += [
+                Replicate(problem, model, self.seed, number, self.options)
+                for problem, model in settings
+            ]
         return units
 
     def _simulated(self) -> Iterator[tuple[Problem, str]]:
@@ -148,7 +170,9 @@ class Experiment:
         for d in self.dimensions:
             for shared, ridges in groups.items():
                 values = tuple(dict.fromkeys(ridges))
-                problem = shared.replace(ridge=values if len(values) > 1 else values[0], dimension=d)
+                problem = shared.replace(
+                    ridge=values if len(values) > 1 else values[0], dimension=d
+                )
                 for model in self.models:
                     yield problem, model
 
@@ -158,14 +182,19 @@ class Experiment:
 
     def describe(self) -> str:
         """The experiment in two or three lines."""
-        grid = " x ".join(f"{'+'.join(axis.values)} ({len(axis)})" for axis in self.axes) or "one problem"
+        grid = (
+            " x ".join(f"{'+'.join(axis.values)} ({len(axis)})" for axis in self.axes)
+            or "one problem"
+        )
         lines = [f"{self.name}: {grid}, {math.prod(self.shape)} points"]
         if self.bulks:
             sizes = ", ".join(str(d) for d in self.theory_dimensions)
             lines.append(f"  theory: {', '.join(self.bulks)} bulk, d = {sizes}")
         if self.models:
             sizes = ", ".join(str(d) for d in self.dimensions)
-            lines.append(f"  networks: {', '.join(self.models)}, d = {sizes}, {self.replicates} replicates, seed {self.seed}")
+            lines.append(
+                f"  networks: {', '.join(self.models)}, d = {sizes}, {self.replicates} replicates, seed {self.seed}"
+            )
         return "\n".join(lines)
 
 
@@ -187,9 +216,18 @@ class _Reader:
         simulate = self._simulate(self.table.get("simulate"))
         predict = self._predict(self.table.get("predict"), bool(simulate.get("models")))
         if "predict" not in self.table and "simulate" not in self.table:
-            self._fault("predict", "given, or simulate, or both: what to compute", "nothing", "an empty [predict] table will do")
+            self._fault(
+                "predict",
+                "given, or simulate, or both: what to compute",
+                "nothing",
+                "an empty [predict] table will do",
+            )
         if math.prod(len(axis) for axis in axes) > MOST_POINTS:
-            self._fault("axes", f"a grid of at most {MOST_POINTS:.0e} points", math.prod(len(axis) for axis in axes))
+            self._fault(
+                "axes",
+                f"a grid of at most {MOST_POINTS:.0e} points",
+                math.prod(len(axis) for axis in axes),
+            )
         if self.faults:
             raise InvalidParameter.from_faults(self.faults)
         made = Experiment(problem, axes, name, seed, **predict, **simulate)
@@ -204,7 +242,9 @@ class _Reader:
         try:
             return check()
         except InvalidParameter as error:
-            self.faults += [Fault(path, fault.allowed, fault.given, fault.hint) for fault in error.faults]
+            self.faults += [
+                Fault(path, fault.allowed, fault.given, fault.hint) for fault in error.faults
+            ]
             return default
 
     def _keys(self, path: str, table: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
@@ -214,8 +254,16 @@ class _Reader:
             if name not in known:
                 shown_names = [each.replace("_", "-") for each in known]
                 where = f"{path}.{name}" if path else name
-                hint = nearest(name.replace("_", "-"), shown_names) or f"the names are {', '.join(shown_names)}"
-                self._fault(where, f"a part of {'[' + path + ']' if path else 'an experiment'}", named[name], hint)
+                hint = (
+                    nearest(name.replace("_", "-"), shown_names)
+                    or f"the names are {', '.join(shown_names)}"
+                )
+                self._fault(
+                    where,
+                    f"a part of {'[' + path + ']' if path else 'an experiment'}",
+                    named[name],
+                    hint,
+                )
         return {name: value for name, value in named.items() if name in known}
 
     def _part(self, name: str) -> Mapping[str, Any]:
@@ -257,7 +305,11 @@ class _Reader:
                 return ()
             kind, ends = next(iter(spec.items()))
             try:
-                first, last, count = float(ends[0]), float(ends[1]), whole("count", ends[2], 1, 1_000_000)
+                first, last, count = (
+                    float(ends[0]),
+                    float(ends[1]),
+                    whole("count", ends[2], 1, 1_000_000),
+                )
                 if len(ends) != 3 or not (math.isfinite(first) and math.isfinite(last)):
                     raise ValueError
                 if kind == "logspace" and not (first > 0 and last > 0):
@@ -277,7 +329,11 @@ class _Reader:
             self._fault(path, allowed, spec)
             return ()
         values = tuple(spec)
-        repeated = {repr(value) for value in values if values.count(value) > 1} if len(values) < 10_000 else set()
+        repeated = (
+            {repr(value) for value in values if values.count(value) > 1}
+            if len(values) < 10_000
+            else set()
+        )
         if repeated:
             self._fault(path, "values that differ", f"{sorted(repeated)[0]} twice")
         return values
@@ -303,7 +359,9 @@ class _Reader:
             for place, value in enumerate(values[1:], start=1):
                 for fault in faults({name: value}):
                     if fault.parameter.replace("-", "_") == name:
-                        self.faults.append(Fault(f"axes.{name}[{place}]", fault.allowed, fault.given, fault.hint))
+                        self.faults.append(
+                            Fault(f"axes.{name}[{place}]", fault.allowed, fault.given, fault.hint)
+                        )
             if name == "ridge" and any(isinstance(value, Sequence) for value in values):
                 self._fault("axes.ridge", "single numbers", values)
 
@@ -323,21 +381,32 @@ class _Reader:
             names = [str(name).replace("-", "_") for name in group]
             unknown = [name for name in names if name not in axes]
             if unknown:
-                self._fault(path, "made of axes", unknown[0], nearest(unknown[0], axes) or f"the axes are {', '.join(axes)}")
+                self._fault(
+                    path,
+                    "made of axes",
+                    unknown[0],
+                    nearest(unknown[0], axes) or f"the axes are {', '.join(axes)}",
+                )
                 continue
             if seen & set(names):
                 self._fault(path, "axes that are zipped once", sorted(seen & set(names))[0])
                 continue
             lengths = {name: len(axes[name]) for name in names}
             if len(set(lengths.values())) > 1:
-                self._fault(path, "axes of one length", ", ".join(f"{name} {length}" for name, length in lengths.items()))
+                self._fault(
+                    path,
+                    "axes of one length",
+                    ", ".join(f"{name} {length}" for name, length in lengths.items()),
+                )
                 continue
             seen |= set(names)
             leader[names[0]] = tuple(names)
         followers = seen - set(leader)
         return tuple(
-            Axis(name, {each: axes[each] for each in leader.get(name, (name,))}) for name in axes if name not in followers
-        )  # fmt: skip
+            Axis(name, {each: axes[each] for each in leader.get(name, (name,))})
+            for name in axes
+            if name not in followers
+        )
 
     # What to compute ---------------------------------------------------------------------------------------------------------
 
@@ -356,12 +425,17 @@ class _Reader:
         for each in _listed(table.get("dimension", "inf")):
             if each == SIMULATED:
                 if not simulates:
-                    self._fault("predict.dimension", "inf or a number where nothing is simulated", each)
+                    self._fault(
+                        "predict.dimension", "inf or a number where nothing is simulated", each
+                    )
                 dimensions.append(each)
             else:
                 d = self._try("predict.dimension", lambda e=each: dimension_value(e))
                 dimensions.append("inf" if d == math.inf else d)
-        return {"bulks": tuple(dict.fromkeys(bulks)), "theory_dimensions": tuple(dict.fromkeys(dimensions))}
+        return {
+            "bulks": tuple(dict.fromkeys(bulks)),
+            "theory_dimensions": tuple(dict.fromkeys(dimensions)),
+        }
 
     def _simulate(self, given: Any) -> dict[str, Any]:
         if given is None:
@@ -375,12 +449,21 @@ class _Reader:
             for model in _listed(table.get("models", "network"))
         ]
         if "dimension" not in table:
-            self._fault("simulate.dimension", "given", "nothing", "the size d of the networks, for instance 400")
+            self._fault(
+                "simulate.dimension",
+                "given",
+                "nothing",
+                "the size d of the networks, for instance 400",
+            )
         dimensions = [
             self._try("simulate.dimension", lambda d=each: whole("dimension", d, 2, 10**9))
             for each in _listed(table.get("dimension", 2))
         ]
-        count = self._try("simulate.replicates", lambda: whole("replicates", table.get("replicates", 10), 1, 10**6), 1)
+        count = self._try(
+            "simulate.replicates",
+            lambda: whole("replicates", table.get("replicates", 10), 1, 10**6),
+            1,
+        )
         options = {name: table[name] for name in _OPTIONS if name in table}
         self._later_options(options, dimensions)
         training = {name: options.get(name, default) for name, default in _TRAINING.items()}
@@ -389,11 +472,15 @@ class _Reader:
             self._try("simulate.backend", lambda: choice("backend", options["backend"], BACKENDS))
         for name in ("test_samples", "block"):
             if name in options:
-                options[name] = self._try(f"simulate.{name}", lambda n=name: whole(n, options[n], 2, 10**9))
+                options[name] = self._try(
+                    f"simulate.{name}", lambda n=name: whole(n, options[n], 2, 10**9)
+                )
         return {
-            "models": tuple(dict.fromkeys(models)), "dimensions": tuple(dict.fromkeys(dimensions)), "replicates": count,
+            "models": tuple(dict.fromkeys(models)),
+            "dimensions": tuple(dict.fromkeys(dimensions)),
+            "replicates": count,
             "options": options,
-        }  # fmt: skip
+        }
 
     def _later_options(self, options: dict[str, Any], dimensions: list[Any]) -> None:
         """Options that came later: written one way, and left out at their default, so that the keys of old results stay."""
@@ -405,15 +492,27 @@ class _Reader:
             if law.is_gaussian:
                 del options["inputs"]
             elif law.dimension is not None and dimensions != [law.dimension]:
-                self._fault("simulate.dimension", f"{law.dimension}, the number of columns of the inputs", dimensions)
+                self._fault(
+                    "simulate.dimension",
+                    f"{law.dimension}, the number of columns of the inputs",
+                    dimensions,
+                )
         if "teacher_terms" in options:
-            terms = self._try("simulate.teacher_terms", lambda: teacher_terms(options["teacher_terms"]), ())
+            terms = self._try(
+                "simulate.teacher_terms", lambda: teacher_terms(options["teacher_terms"]), ()
+            )
             options["teacher_terms"] = tuple(str(term) for term in terms)
             if not terms:
                 del options["teacher_terms"]
 
 
-_TRAINING = {"steps": 1, "batches": "fresh", "reuse": False, "parameterization": "mean-field", "optimizer": "gradient"}
+_TRAINING = {
+    "steps": 1,
+    "batches": "fresh",
+    "reuse": False,
+    "parameterization": "mean-field",
+    "optimizer": "gradient",
+}
 
 
 def _listed(value: Any) -> list[Any]:
@@ -427,12 +526,17 @@ def _check_sizes(experiment: Experiment) -> None:
         for axis in experiment.axes:
             for place in range(len(axis)):
                 values = {name: each[place] for name, each in axis.values.items()}
-                first = {name: each[0] for other in experiment.axes for name, each in other.values.items()}
+                first = {
+                    name: each[0]
+                    for other in experiment.axes
+                    for name, each in other.values.items()
+                }
                 try:
                     Problem(**{**experiment.problem, **first, **values}).sizes(d)
                 except InvalidParameter as error:
                     faults += [
-                        Fault(f"simulate.{fault.parameter}", fault.allowed, fault.given, fault.hint) for fault in error.faults
+                        Fault(f"simulate.{fault.parameter}", fault.allowed, fault.given, fault.hint)
+                        for fault in error.faults
                     ]
     if faults:
         raise InvalidParameter.from_faults(dict.fromkeys(faults))

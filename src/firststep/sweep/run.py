@@ -73,7 +73,9 @@ def read(experiment: Any) -> Experiment:
         return Experiment.from_dict(experiment)
     if isinstance(experiment, str | Path):
         return Experiment.from_toml(experiment)
-    raise InvalidParameter("experiment", "an Experiment, a dictionary or the path of a TOML file", experiment)
+    raise InvalidParameter(
+        "experiment", "an Experiment, a dictionary or the path of a TOML file", experiment
+    )
 
 
 def shard_of(text: Any) -> tuple[int, int]:
@@ -111,8 +113,15 @@ def run_sweep(
     """
     question = read(experiment)
     with _opened(store) as place:
-        state = advance(question, place, workers=workers, dask=dask, shard=shard, retry=retry, watch=watch)
-        return Sweep(question, tuple(table.rows(table.places(question), place.numbers())), state.tally, state.failures)
+        state = advance(
+            question, place, workers=workers, dask=dask, shard=shard, retry=retry, watch=watch
+        )
+        return Sweep(
+            question,
+            tuple(table.rows(table.places(question), place.numbers())),
+            state.tally,
+            state.failures,
+        )
 
 
 class State(NamedTuple):
@@ -138,7 +147,12 @@ def advance(
         raise InvalidParameter("workers", "left out with dask", workers, "the cluster has its own")
     executor: Executor = Dask(dask) if dask is not None else ThisMachine(workers)
     tally = execute(units, store, executor, experiment=experiment.name, retry=retry, watch=watch)
-    return State(tally, _failures(store, {wanted.key for unit in units for wanted in unit.wanted}, store.statuses()))
+    return State(
+        tally,
+        _failures(
+            store, {wanted.key for unit in units for wanted in unit.wanted}, store.statuses()
+        ),
+    )
 
 
 def standing(experiment: Experiment, store: Store) -> State:
@@ -151,12 +165,17 @@ def standing(experiment: Experiment, store: Store) -> State:
 def results(experiment: Experiment, store: Store) -> Sweep:
     """What a store holds of an experiment; nothing is computed."""
     places, found = list(table.places(experiment)), store.numbers()
-    state = _state(store, {place.key for place in places}, {key: status for key, (status, *_) in found.items()})
+    state = _state(
+        store, {place.key for place in places}, {key: status for key, (status, *_) in found.items()}
+    )
     return Sweep(experiment, tuple(table.rows(places, found)), state.tally, state.failures)
 
 
 def _state(store: Store, keys: set[str], statuses: Mapping[str, str]) -> State:
-    return State(Tally(wanted=len(keys), found=sum(key in statuses for key in keys)), _failures(store, keys, statuses))
+    return State(
+        Tally(wanted=len(keys), found=sum(key in statuses for key in keys)),
+        _failures(store, keys, statuses),
+    )
 
 
 def _failures(store: Store, keys: set[str], statuses: Mapping[str, str]) -> tuple[str, ...]:

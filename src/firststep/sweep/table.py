@@ -25,9 +25,17 @@ Row = dict[str, Any]
 FIELDS = tuple(Problem.model_fields)
 WHAT = ("verb", "model", "bulk", "replicate", "seed", "status", "reason", "seconds")
 MEASURED = (
-    "risk", "risk_test_error", "training_error", "gradient_norm", "alignment", "spike_strength", "teacher_overlap_weights",
-    "teacher_overlap_update", "rank_one_error", "kernel_lower_bound",
-)  # fmt: skip
+    "risk",
+    "risk_test_error",
+    "training_error",
+    "gradient_norm",
+    "alignment",
+    "spike_strength",
+    "teacher_overlap_weights",
+    "teacher_overlap_update",
+    "rank_one_error",
+    "kernel_lower_bound",
+)
 NUMBERS = tuple(dict.fromkeys((*MEASURED, *PREDICTED)))
 COLUMNS = (*WHAT[:5], *FIELDS, *WHAT[5:], *NUMBERS)
 
@@ -69,9 +77,17 @@ def _row(place: Place, found: tuple[str, str, str, float]) -> Row:
     status, numbers, reason, seconds = found
     verb, model, bulk, replicate, seed = place.what
     return {
-        "verb": verb, "model": model, "bulk": bulk, "replicate": replicate, "seed": seed, **place.fields,
-        "status": status, "reason": reason, "seconds": seconds, **json.loads(numbers),
-    }  # fmt: skip
+        "verb": verb,
+        "model": model,
+        "bulk": bulk,
+        "replicate": replicate,
+        "seed": seed,
+        **place.fields,
+        "status": status,
+        "reason": reason,
+        "seconds": seconds,
+        **json.loads(numbers),
+    }
 
 
 @contextmanager
@@ -99,7 +115,9 @@ def summary(rows: Sequence[Row]) -> list[Row]:
         entry["count"] = len(members)
         entry["mean"], entry["standard_error"] = {}, {}
         for name in NUMBERS:
-            values = np.array([v for v in (row.get(name) for row in members) if v is not None], float)
+            values = np.array(
+                [v for v in (row.get(name) for row in members) if v is not None], float
+            )
             if values.size:
                 entry["mean"][name] = float(values.mean())
                 error = values.std(ddof=1) / math.sqrt(values.size) if values.size > 1 else math.nan
@@ -115,7 +133,9 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
         with partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
-            writer.writerows([row.get(name) for name in COLUMNS] for row in rows)  # None is written as nothing
+            writer.writerows(
+                [row.get(name) for name in COLUMNS] for row in rows
+            )  # None is written as nothing
 
     _replace(path, write)
 
@@ -165,7 +185,11 @@ def dataset(experiment: Experiment, rows: Sequence[Row]) -> Any:
     for axis in experiment.axes:
         for name, values in axis.values.items():
             coordinates[name] = (axis.name, np.array(values))
-    asked = list(dict.fromkeys(d for point in experiment.points[:1] for d, _ in experiment.theory_problems(point)))
+    asked = list(
+        dict.fromkeys(
+            d for point in experiment.points[:1] for d, _ in experiment.theory_problems(point)
+        )
+    )
     theory = [float(d) for d in asked]
     if experiment.bulks:
         coordinates |= {"bulk": list(experiment.bulks), "theory_dimension": theory}
@@ -175,8 +199,18 @@ def dataset(experiment: Experiment, rows: Sequence[Row]) -> Any:
     shape = experiment.shape
     arrays: dict[str, Any] = {}
     for prefix, names, lead, tail in (
-        ("theory_", PREDICTED if experiment.bulks else (), (len(experiment.bulks), len(theory)), ()),
-        ("", MEASURED if experiment.models else (), (len(experiment.models), len(experiment.dimensions)), (experiment.replicates,)),
+        (
+            "theory_",
+            PREDICTED if experiment.bulks else (),
+            (len(experiment.bulks), len(theory)),
+            (),
+        ),
+        (
+            "",
+            MEASURED if experiment.models else (),
+            (len(experiment.models), len(experiment.dimensions)),
+            (experiment.replicates,),
+        ),
     ):
         for name in names:
             arrays[prefix + name] = np.full((*lead, *shape, *tail), math.nan)
@@ -185,16 +219,34 @@ def dataset(experiment: Experiment, rows: Sequence[Row]) -> Any:
         place = place_of[_fields_key(row)]
         is_theory = row["verb"] == "predict"
         if is_theory:
-            where: tuple[Any, ...] = (experiment.bulks.index(row["bulk"]), theory.index(float(row["dimension"])), *place)
+            where: tuple[Any, ...] = (
+                experiment.bulks.index(row["bulk"]),
+                theory.index(float(row["dimension"])),
+                *place,
+            )
         else:
-            where = (experiment.models.index(row["model"]), experiment.dimensions.index(row["dimension"]), *place, row["replicate"])
+            where = (
+                experiment.models.index(row["model"]),
+                experiment.dimensions.index(row["dimension"]),
+                *place,
+                row["replicate"],
+            )
         for name in PREDICTED if is_theory else MEASURED:
             value = row.get(name)
             if value is not None:
                 arrays[("theory_" if is_theory else "") + name][where] = value
-    dims = {True: ("bulk", "theory_dimension", *axes), False: ("model", "dimension", *axes, "replicate")}
-    variables = {name: (dims[name.startswith("theory_")], values) for name, values in arrays.items()}
-    about = {"name": experiment.name, "seed": experiment.seed, "problem": json.dumps(dict(experiment.problem), default=str)}
+    dims = {
+        True: ("bulk", "theory_dimension", *axes),
+        False: ("model", "dimension", *axes, "replicate"),
+    }
+    variables = {
+        name: (dims[name.startswith("theory_")], values) for name, values in arrays.items()
+    }
+    about = {
+        "name": experiment.name,
+        "seed": experiment.seed,
+        "problem": json.dumps(dict(experiment.problem), default=str),
+    }
     return xarray.Dataset(variables, coordinates, about)
 
 
@@ -213,7 +265,9 @@ def write_netcdf(data: Any, path: Path) -> None:
 
 def _require(package: str) -> None:
     if importlib.util.find_spec(package) is None:
-        raise BackendUnavailable(package, "installed for this", "nothing", "try: pip install 'firststep[tables]'")
+        raise BackendUnavailable(
+            package, "installed for this", "nothing", "try: pip install 'firststep[tables]'"
+        )
 
 
 def _replace(path: Path, write: Any) -> None:

@@ -18,18 +18,29 @@ import numpy as np
 from firststep.errors import FirststepError
 from firststep.problem import Problem
 from firststep.simulation.design import TRAINED
-from firststep.simulation.run import PER_RIDGE, simulate
+from firststep.simulation.running.simulate import PER_RIDGE, simulate
 from firststep.store import DONE, LOST, REFUSED, Record, canonical, clean, key_of
-from firststep.theory.predict import NUMERIC, predict
+from firststep.theory.one_step.predict import NUMERIC, predict
 
 # Raised when a change of the code changes its numbers: old results are then computed again.
 THEORY_REVISION, SIMULATION_REVISION = 1, 1
 CHUNK = 64  # predictions solved together
 STEPPING_MODELS = (*TRAINED, "spiked")
 PREDICTED = (
-    "risk", "training_error", "random_features_risk", "gain", "kernel_lower_bound", "alignment", "gradient_norm", "spike_strength",
-    "bulk_variance", "degrees_of_freedom", "quadrature_error", "residual", "iterations",
-)  # fmt: skip
+    "risk",
+    "training_error",
+    "random_features_risk",
+    "gain",
+    "kernel_lower_bound",
+    "alignment",
+    "gradient_norm",
+    "spike_strength",
+    "bulk_variance",
+    "degrees_of_freedom",
+    "quadrature_error",
+    "residual",
+    "iterations",
+)
 
 
 class Wanted(NamedTuple):
@@ -70,8 +81,14 @@ class Predictions:
             found = self._together()
         except FirststepError as error:
             if len(self.problems) > 1:  # one of them is at fault: each by itself
-                return [record for problem in self.problems for record in Predictions((problem,), self.bulk).records()]
-            return [Record(*self.wanted[0], REFUSED, {}, {}, _line(error), time.perf_counter() - begin)]
+                return [
+                    record
+                    for problem in self.problems
+                    for record in Predictions((problem,), self.bulk).records()
+                ]
+            return [
+                Record(*self.wanted[0], REFUSED, {}, {}, _line(error), time.perf_counter() - begin)
+            ]
         seconds = (time.perf_counter() - begin) / len(self.problems)
         return [
             Record(*wanted, DONE if not reason else REFUSED, numbers, {}, reason, seconds)
@@ -80,14 +97,26 @@ class Predictions:
 
     def _together(self) -> list[tuple[dict[str, float | None], str]]:
         first = self.problems[0]
-        fields = {name: np.array([getattr(problem, name) for problem in self.problems]) for name in NUMERIC}
+        fields = {
+            name: np.array([getattr(problem, name) for problem in self.problems])
+            for name in NUMERIC
+        }
         found = predict(first, bulk=self.bulk, **fields)
         columns = {name: np.broadcast_to(getattr(found, name), found.shape) for name in PREDICTED}
         answers: list[tuple[dict[str, float | None], str]] = []
         for place, status in enumerate(found.status):
             solved = status == "converged"
-            numbers = {name: clean(column[place]) for name, column in columns.items()} if solved else {}
-            answers.append((numbers, "" if solved else f"{status}: residual {found.residual[place]:.1e}, no number is returned"))
+            numbers = (
+                {name: clean(column[place]) for name, column in columns.items()} if solved else {}
+            )
+            answers.append(
+                (
+                    numbers,
+                    ""
+                    if solved
+                    else f"{status}: residual {found.residual[place]:.1e}, no number is returned",
+                )
+            )
         return answers
 
 
@@ -127,11 +156,20 @@ class Replicate:
     @property
     def wanted(self) -> tuple[Wanted, ...]:
         computation = self.computation
-        return tuple(Wanted(text, computation, self.replicate) for text in _identities(_without_step(self.problem, self.model)))
+        return tuple(
+            Wanted(text, computation, self.replicate)
+            for text in _identities(_without_step(self.problem, self.model))
+        )
 
     def only(self, ridges: Sequence[float]) -> Replicate:
         """The same replicate at some of its ridge values."""
-        return Replicate(self.problem.replace(ridge=tuple(ridges)), self.model, self.seed, self.replicate, self.options)
+        return Replicate(
+            self.problem.replace(ridge=tuple(ridges)),
+            self.model,
+            self.seed,
+            self.replicate,
+            self.options,
+        )
 
     def records(self) -> list[Record]:
         begin = time.perf_counter()
@@ -146,7 +184,10 @@ class Replicate:
                 **self.options,
             )
         except FirststepError as error:
-            return [Record(*each, REFUSED, {}, {}, _line(error), time.perf_counter() - begin) for each in self.wanted]
+            return [
+                Record(*each, REFUSED, {}, {}, _line(error), time.perf_counter() - begin)
+                for each in self.wanted
+            ]
         seconds = (time.perf_counter() - begin) / len(self.wanted)
         several = isinstance(self.problem.ridge, tuple)
         records = []
@@ -198,7 +239,9 @@ def predictions(problems: Iterable[Problem], bulk: str = "exact") -> Iterator[Pr
             yield Predictions(tuple(group[first : first + CHUNK]), bulk)
 
 
-def remaining(units: Iterable[Unit], statuses: Mapping[str, str], retry: bool = False) -> list[Unit]:
+def remaining(
+    units: Iterable[Unit], statuses: Mapping[str, str], retry: bool = False
+) -> list[Unit]:
     """The units with something left to do: what is done, has no answer (unless ``retry``) or is in an earlier unit is left out."""
     finished = {DONE} if retry else {DONE, REFUSED}
     left: list[Unit] = []
@@ -210,7 +253,13 @@ def remaining(units: Iterable[Unit], statuses: Mapping[str, str], retry: bool = 
             continue
         claimed.update(keys)
         if isinstance(unit, Replicate) and not all(missing):
-            unit = unit.only([ridge for ridge, is_missing in zip(unit.problem.ridges, missing, strict=True) if is_missing])
+            unit = unit.only(
+                [
+                    ridge
+                    for ridge, is_missing in zip(unit.problem.ridges, missing, strict=True)
+                    if is_missing
+                ]
+            )
         left.append(unit)
     return left
 
@@ -220,5 +269,8 @@ def describe(record: Record) -> str:
     problem, computation = json.loads(record.problem), json.loads(record.computation)
     who = computation.get("model") or f"theory ({computation['bulk']} bulk)"
     which = f", replicate {record.replicate}" if computation["verb"] == "simulate" else ""
-    numbers = ", ".join(f"{name} {problem[name]:g}" for name in ("alpha", "beta", "alpha0", "step", "ridge", "noise"))
+    numbers = ", ".join(
+        f"{name} {problem[name]:g}"
+        for name in ("alpha", "beta", "alpha0", "step", "ridge", "noise")
+    )
     return f"{who}{which}: {problem['student']} learns {problem['teacher']}, {numbers}, d {problem['dimension']}: {record.reason}"

@@ -24,7 +24,9 @@ def text(tally: Tally, names: tuple[str, ...] = ()) -> str:
     if tally.best is not None:
         problem = json.loads(tally.best.problem)
         where = ", ".join(f"{name} {_short(problem[name])}" for name in names)
-        parts.append(f"least risk {tally.best.numbers['risk']:.4g}" + (f" at {where}" if where else ""))
+        parts.append(
+            f"least risk {tally.best.numbers['risk']:.4g}" + (f" at {where}" if where else "")
+        )
     return ", ".join(parts)
 
 
@@ -64,7 +66,12 @@ class Watch:
 
     def __call__(self, tally: Tally) -> None:
         if self._live is not None:
-            self._live.update(self._task, completed=tally.finished, total=tally.wanted, description=text(tally, self._names))
+            self._live.update(
+                self._task,
+                completed=tally.finished,
+                total=tally.wanted,
+                description=text(tally, self._names),
+            )
         elif time.monotonic() - self._last > _EVERY:
             self._last = time.monotonic()
             print(text(tally, self._names), file=sys.stderr, flush=True)

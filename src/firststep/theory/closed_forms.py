@@ -21,7 +21,7 @@ from firststep.activations import Activation, activation
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.numerics.quadrature import legendre, shifted_moments
 from firststep.problem import Problem, number
-from firststep.theory.constants import NO_MEAN
+from firststep.theory.student import NO_MEAN
 
 Array = NDArray[np.float64]
 
@@ -82,7 +82,9 @@ def small_step(problem: Problem) -> SmallStep:
     """
     constants = _constants(problem)
     ridge = _positive_ridge(problem)
-    return _assemble(problem, constants, ridge, problem.alpha, _residual_ratio(constants, ridge, problem.alpha))
+    return _assemble(
+        problem, constants, ridge, problem.alpha, _residual_ratio(constants, ridge, problem.alpha)
+    )
 
 
 def small_step_limit_alpha(problem: Problem) -> SmallStep:
@@ -108,7 +110,15 @@ def small_step_limit_beta(problem: Problem) -> float:
     x, g = it.linear * t / (1 + it.linear * t), 1 / (1 + it.linear * t)
     w = 1 / (1 + it.quadratic * t)
     readout = 2 * g * it.readout_variance + w * (2 * g - 1 + w) * it.readout_mean
-    return it.teacher_linear**2 * it.step * x * g * readout * problem.alpha / (it.nonlinear * t + x * g)
+    return (
+        it.teacher_linear**2
+        * it.step
+        * x
+        * g
+        * readout
+        * problem.alpha
+        / (it.nonlinear * t + x * g)
+    )
 
 
 def _constants(problem: Problem) -> _Constants:
@@ -116,10 +126,17 @@ def _constants(problem: Problem) -> _Constants:
     has_mean = abs(student.mean) > NO_MEAN * math.sqrt(student.second_moment)
     if not has_mean and abs(teacher.mean) > NO_MEAN * math.sqrt(teacher.second_moment):
         hint = f"take {teacher.mean:.12g} off the teacher, or add a constant to the student"
-        raise InvalidParameter("teacher", "of Gaussian mean zero where the student's is zero", f"mean {teacher.mean:.6g}", hint)
+        raise InvalidParameter(
+            "teacher",
+            "of Gaussian mean zero where the student's is zero",
+            f"mean {teacher.mean:.6g}",
+            hint,
+        )
     return _Constants(
         beta=problem.beta,
-        linear=student.linear**2 if abs(student.linear) > _ROUNDING * math.sqrt(student.second_moment) else 0.0,
+        linear=student.linear**2
+        if abs(student.linear) > _ROUNDING * math.sqrt(student.second_moment)
+        else 0.0,
         nonlinear=student.nonlinear_variance,
         quadratic=math.inf if has_mean else student.quadratic**2 / 2,
         teacher_linear=teacher.linear**2,
@@ -146,14 +163,21 @@ def _gradient_square(problem: Problem) -> float:
         return 0.0
     teacher, output = problem.teacher.moments, problem.readout.mean * problem.student.moments.mean
     centred = teacher.linear**2 + teacher.nonlinear_variance
-    return teacher.linear**2 + (centred + (teacher.mean - output) ** 2 + problem.noise**2) / problem.alpha0
+    return (
+        teacher.linear**2
+        + (centred + (teacher.mean - output) ** 2 + problem.noise**2) / problem.alpha0
+    )
 
 
 def _positive_ridge(problem: Problem) -> float:
     if len(problem.ridges) > 1:
-        raise InvalidParameter("ridge", "a single value", f"{len(problem.ridges)} values", "call once for each")
+        raise InvalidParameter(
+            "ridge", "a single value", f"{len(problem.ridges)} values", "call once for each"
+        )
     if problem.ridges[0] == 0:
-        raise InvalidParameter("ridge", "a number > 0", 0, "a small ridge such as 1e-8 comes close to none")
+        raise InvalidParameter(
+            "ridge", "a number > 0", 0, "a small ridge such as 1e-8 comes close to none"
+        )
     return problem.ridges[0]
 
 
@@ -169,7 +193,12 @@ def _resolvent(it: _Constants, ridge: float, S: float) -> tuple[float, float, fl
 
 def _rise(it: _Constants, ridge: float, D: float, m: float, g: float) -> float:
     """r'(S) of ``small_step``."""
-    return it.beta * (ridge / D) / (D * (1 + m)) * (it.nonlinear + (ridge / D) * it.linear * g * g / (1 + m * g))
+    return (
+        it.beta
+        * (ridge / D)
+        / (D * (1 + m))
+        * (it.nonlinear + (ridge / D) * it.linear * g * g / (1 + m * g))
+    )
 
 
 def _residual_ratio(it: _Constants, ridge: float, alpha: float) -> float:
@@ -180,7 +209,12 @@ def _residual_ratio(it: _Constants, ridge: float, alpha: float) -> float:
         return alpha + it.beta * (it.nonlinear + it.linear * g) / (D * (1 + m))
 
     lowest = -math.log1p(it.beta * (it.nonlinear + it.linear) / (alpha * ridge))
-    log_root = brentq(lambda log_S: math.log(alpha / total(math.exp(log_S))) - log_S, lowest - 1e-6, 1e-6, xtol=1e-13)
+    log_root = brentq(
+        lambda log_S: math.log(alpha / total(math.exp(log_S))) - log_S,
+        lowest - 1e-6,
+        1e-6,
+        xtol=1e-13,
+    )
     S = math.exp(log_root)
     for _ in range(2):
         S -= (S * total(S) - alpha) / (alpha + _rise(it, ridge, *_resolvent(it, ridge, S)))
@@ -191,7 +225,9 @@ def _assemble(problem: Problem, it: _Constants, ridge: float, alpha: float, S: f
     D, m, g = _resolvent(it, ridge, S)
     nonlinear_part = it.nonlinear * S / D  # 1 - ridge/D
     kept = S * (1 + _rise(it, ridge, D, m, g) / alpha) if alpha < math.inf else 1.0  # 1 - Gamma
-    rest = m * g + it.beta * m / (1 + m) + g * nonlinear_part * (1 + ridge / D)  # Gamma with every term positive
+    rest = (
+        m * g + it.beta * m / (1 + m) + g * nonlinear_part * (1 + ridge / D)
+    )  # Gamma with every term positive
     share = it.nonlinear * nonlinear_part + it.linear * g * rest / (1 + m * g)
     Gamma = it.beta * S / (alpha * D * (1 + m)) * share
     unlearned = nonlinear_part * g + (ridge / D) * g * g * (1 + m) / (1 + m * g)
@@ -221,7 +257,9 @@ class WeightSpectrum:
 
     problem: Problem
     strength: float  # theta = eta |c1s| |v| |a|, |a|^2 = E at^2
-    threshold: float  # eta_c: the step above which a singular value leaves the bulk; infinity if none does
+    threshold: (
+        float  # eta_c: the step above which a singular value leaves the bulk; infinity if none does
+    )
     bulk_low: float  # |sqrt(beta) - 1|
     bulk_high: float  # sqrt(beta) + 1
     top: float  # the outlier, or bulk_high
@@ -246,16 +284,30 @@ def weight_spectrum(problem: Problem) -> WeightSpectrum:
     Otherwise the top singular value is the edge of the bulk and the overlaps are 0. v and a are those of ``small_step``.
     """
     beta, gradient = problem.beta, _gradient_square(problem)
-    unit = abs(problem.student.slope_moments.mean) * math.sqrt(gradient * problem.readout.second_moment)
+    unit = abs(problem.student.slope_moments.mean) * math.sqrt(
+        gradient * problem.readout.second_moment
+    )
     theta = _small_rate(problem) * unit
     square, bulk = theta * theta, isotropic_spectrum(beta, 1.0, theta)
     threshold = beta**0.25 / unit if unit > 0 else math.inf
     if square <= math.sqrt(beta):
-        return WeightSpectrum(problem, math.sqrt(square), threshold, bulk.low, bulk.high, bulk.high, 0.0, 0.0, 0.0)
+        return WeightSpectrum(
+            problem, math.sqrt(square), threshold, bulk.low, bulk.high, bulk.high, 0.0, 0.0, 0.0
+        )
     excess = 1 - beta / square / square
     left, right = excess / (1 + 1 / square), excess / (1 + beta / square)
     towards_teacher = left * problem.teacher.moments.linear**2 / gradient
-    return WeightSpectrum(problem, math.sqrt(square), threshold, bulk.low, bulk.high, bulk.top, left, right, towards_teacher)
+    return WeightSpectrum(
+        problem,
+        math.sqrt(square),
+        threshold,
+        bulk.low,
+        bulk.high,
+        bulk.top,
+        left,
+        right,
+        towards_teacher,
+    )
 
 
 @dataclass(frozen=True)
@@ -276,7 +328,11 @@ def isotropic_spectrum(beta: float, variance: float, theta: float) -> IsotropicS
     scale = math.sqrt(variance)
     low, high = scale * abs(math.sqrt(beta) - 1), scale * (math.sqrt(beta) + 1)
     square = theta * theta
-    top = math.sqrt((1 + variance / square) * (beta * variance + square)) if square > math.sqrt(beta) * variance else high
+    top = (
+        math.sqrt((1 + variance / square) * (beta * variance + square))
+        if square > math.sqrt(beta) * variance
+        else high
+    )
     return IsotropicSpectrum(low, high, top)
 
 
@@ -311,7 +367,9 @@ def tau_star(student: Any, teacher: Any) -> TauStar:
     free amplitude nor a free constant. F(t) = E s(t + x2) is tabulated once; the infimum is searched on a grid of both signs up to
     |kappa| = 1e4, refined in the deepest valleys, and compared with the limits kappa -> +-infinity where F has finite limits.
     """
-    return _tau_star(activation(student, parameter="student"), activation(teacher, parameter="teacher"))
+    return _tau_star(
+        activation(student, parameter="student"), activation(teacher, parameter="teacher")
+    )
 
 
 _TABLE_REACH, _TABLE_STEP = 32, 1 / 32
@@ -325,12 +383,20 @@ def _tau_star(student: Activation, teacher: Activation) -> TauStar:
     misfit, finer = (_Misfit(student, teacher, table, density) for density in (1, 2))
     positive = np.concatenate([np.arange(0.25, 12, 0.25), np.geomspace(12, 1e4, 25)])
     grid = np.concatenate([-positive[::-1], [0.0], positive])
-    with np.errstate(all="ignore"):  # fast growing students overflow far out, where they are of no use
+    with np.errstate(
+        all="ignore"
+    ):  # fast growing students overflow far out, where they are of no use
         pairs = np.array([misfit.of_both_signs(kappa) for kappa in positive])
         values = np.concatenate([pairs[::-1, 1], [misfit(0.0)], pairs[:, 0]])
         valleys = 1 + np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:]))
         deepest = valleys[np.argsort(values[valleys])][:4]
-        found = [misfit.minimum(grid[i - 1], grid[i + 1]) for i in deepest] + [0.0, grid[0], grid[-1], math.inf, -math.inf]
+        found = [misfit.minimum(grid[i - 1], grid[i + 1]) for i in deepest] + [
+            0.0,
+            grid[0],
+            grid[-1],
+            math.inf,
+            -math.inf,
+        ]
         depth = {kappa: misfit(kappa) for kappa in found}
         # Of equally good ones the smallest, and the positive of two signs.
         good = [kappa for kappa in found if depth[kappa] <= min(depth.values()) + 1e-12 * scale]
@@ -346,12 +412,16 @@ def _tau_star(student: Activation, teacher: Activation) -> TauStar:
 class _Misfit:
     """E[(s*(x) - F(kappa x))^2] as a function of kappa, by a fixed rule in x that is graded towards 0 for large kappa."""
 
-    def __init__(self, student: Activation, teacher: Activation, table: PPoly, density: int) -> None:
+    def __init__(
+        self, student: Activation, teacher: Activation, table: PPoly, density: int
+    ) -> None:
         self.student, self.table = student, table
         near = 2.0 ** (-np.arange(2 * density, 14 * density + 1) / density)
         far = np.arange(1, 18 * density + 1) / (2 * density)
         half = np.concatenate([near, far, [abs(k) for k in teacher.kinks if abs(k) < 9]])
-        self.x, weights = _panels(np.unique(np.concatenate([-half, [0.0], half])), 8 + 2 * density)  # symmetric
+        self.x, weights = _panels(
+            np.unique(np.concatenate([-half, [0.0], half])), 8 + 2 * density
+        )  # symmetric
         self.weights = weights * np.exp(-(self.x**2) / 2) / math.sqrt(2 * math.pi)
         self.target = teacher.evaluate(self.x)
 
@@ -361,7 +431,9 @@ class _Misfit:
         t = kappa * self.x
         if use_table:
             return self._mean_square(self.smoothed(t))
-        return self._mean_square(shifted_moments(self.student.evaluate, t, np.ones_like(t), self.student.kinks)[0])
+        return self._mean_square(
+            shifted_moments(self.student.evaluate, t, np.ones_like(t), self.student.kinks)[0]
+        )
 
     def of_both_signs(self, kappa: float) -> tuple[float, float]:
         fitted = self.smoothed(kappa * self.x)
@@ -373,7 +445,9 @@ class _Misfit:
 
     def _at_infinity(self, sign: float) -> float:
         """The limit kappa -> +-infinity, or infinity where F has no finite limits: then there is none, or it is no infimum."""
-        once, again = (self.smoothed(sign * reach * np.array([-1.0, 1.0])) for reach in (1e12, 1e13))
+        once, again = (
+            self.smoothed(sign * reach * np.array([-1.0, 1.0])) for reach in (1e12, 1e13)
+        )
         if not np.all(np.abs(once - again) <= 1e-10 * (1 + np.abs(once))):
             return math.inf
         return self._mean_square(np.where(self.x > 0, again[1], again[0]))
@@ -382,13 +456,24 @@ class _Misfit:
         """F, or its derivative of order 1 or 2, from the table; beyond the table by twelve Gauss-Hermite nodes."""
         values: Array = self.table(np.clip(t, -_TABLE_REACH, _TABLE_REACH), nu=order)
         if np.any(far := np.abs(t) > _TABLE_REACH):
-            weights = _TAIL_WEIGHTS * np.polynomial.hermite_e.hermeval(_TAIL_NODES, np.eye(3)[order]) / math.sqrt(2 * math.pi)
+            weights = (
+                _TAIL_WEIGHTS
+                * np.polynomial.hermite_e.hermeval(_TAIL_NODES, np.eye(3)[order])
+                / math.sqrt(2 * math.pi)
+            )
             values[far] = self.student.evaluate(t[far][:, None] + _TAIL_NODES) @ weights
         return values
 
     def minimum(self, left: float, right: float) -> float:
         """The lowest point of a valley: Brent's method, then Newton steps while they lower the misfit."""
-        kappa = float(minimize_scalar(self, bounds=(left, right), method="bounded", options={"xatol": 1e-5 * (right - left)}).x)
+        kappa = float(
+            minimize_scalar(
+                self,
+                bounds=(left, right),
+                method="bounded",
+                options={"xatol": 1e-5 * (right - left)},
+            ).x
+        )
         value = self(kappa)
         for _ in range(4):
             t = kappa * self.x
@@ -413,11 +498,15 @@ def _smoothed_table(student: Activation) -> PPoly:
     reach, block = 9.0, int(4 / _TABLE_STEP)
     t = np.arange(-_TABLE_REACH, _TABLE_REACH + _TABLE_STEP, _TABLE_STEP)
     edges = np.arange(t[0] - reach, t[-1] + reach + 0.25, 0.25)
-    y, weights = _panels(np.unique(np.concatenate([edges, [k for k in student.kinks if abs(k) < edges[-1]]])), 10)
+    y, weights = _panels(
+        np.unique(np.concatenate([edges, [k for k in student.kinks if abs(k) < edges[-1]]])), 10
+    )
     weighted = student.evaluate(y) * weights / math.sqrt(2 * math.pi)
     values = np.empty_like(t)
     for start in range(0, t.size, block):
         here = t[start : start + block]
         close = slice(*np.searchsorted(y, [here[0] - reach, here[-1] + reach]))
-        values[start : start + block] = np.exp(-((y[close] - here[:, None]) ** 2) / 2) @ weighted[close]
+        values[start : start + block] = (
+            np.exp(-((y[close] - here[:, None]) ** 2) / 2) @ weighted[close]
+        )
     return PPoly.from_spline(make_interp_spline(t, values, k=7))

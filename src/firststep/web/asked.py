@@ -43,7 +43,12 @@ def table(name: str, given: Any, allowed: tuple[str, ...]) -> dict[str, Any]:
         raise InvalidParameter(name, "a JSON object", given)
     for key in given:
         if key not in allowed:
-            raise InvalidParameter(f"{name}.{key}", "one of " + ", ".join(allowed), given[key], nearest(str(key), allowed))
+            raise InvalidParameter(
+                f"{name}.{key}",
+                "one of " + ", ".join(allowed),
+                given[key],
+                nearest(str(key), allowed),
+            )
     return dict(given)
 
 
@@ -59,12 +64,16 @@ def problem_of(given: Any) -> Problem:
         if len(value) > LONGEST_TEXT:
             raise InvalidParameter(name, f"at most {LONGEST_TEXT} characters long", value)
     for name in RANGES:
-        if name in fields and (isinstance(fields[name], bool) or not isinstance(fields[name], int | float)):
+        if name in fields and (
+            isinstance(fields[name], bool) or not isinstance(fields[name], int | float)
+        ):
             raise InvalidParameter(name, "a number", fields[name])
     problem = Problem(**fields)
     for name, (low, high) in RANGES.items():
         if not low <= getattr(problem, name) <= high:
-            raise InvalidParameter(name, f"from {low:g} to {high:g} in the explorer", getattr(problem, name))
+            raise InvalidParameter(
+                name, f"from {low:g} to {high:g} in the explorer", getattr(problem, name)
+            )
     return problem
 
 
@@ -81,7 +90,9 @@ def axis_of(given: Mapping[str, Any], most: int, prefix: str = "") -> Axis:
     name = choice(f"{prefix}axis", given.get("axis"), AXES)
     low, high = RANGES[name]
     scale = choice(f"{prefix}scale", given.get("scale", "log"), SCALES)
-    first, last = (number(f"{prefix}{end}", given.get(end), low, high=high) for end in ("from", "to"))
+    first, last = (
+        number(f"{prefix}{end}", given.get(end), low, high=high) for end in ("from", "to")
+    )
     if not first < last:
         raise InvalidParameter(f"{prefix}to", "larger than from", last)
     if scale == "log" and first <= 0:
@@ -115,13 +126,17 @@ class Networks:
 
 
 def networks_of(given: Any) -> Networks:
-    body = table("request", given, ("problem", "axis", "at", "dimension", "replicates", "seed", "model"))
+    body = table(
+        "request", given, ("problem", "axis", "at", "dimension", "replicates", "seed", "model")
+    )
     problem, axis = problem_of(body.get("problem")), places_of(body)
     dimension = whole("dimension", body.get("dimension"), 10, LARGEST_DIMENSION)
     replicates = whole("replicates", body.get("replicates"), 1, MOST_REPLICATES)
     seed = whole("seed", body.get("seed", 0), 0, 10**9)
     model = choice("model", body.get("model", "network"), MODELS)
-    problems = tuple(problem.replace(dimension=dimension, **{axis.name: float(x)}) for x in axis.values)
+    problems = tuple(
+        problem.replace(dimension=dimension, **{axis.name: float(x)}) for x in axis.values
+    )
     for each in problems:
         each.sizes()
     return Networks(problems, axis, dimension, replicates, seed, model)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from firststep.simulation.workers import child_command, child_environment
+from firststep.simulation.running.workers import child_command, child_environment
 
 Json = dict[str, Any]
 LONGEST_ANSWER = 8 * 2**20
@@ -40,9 +40,15 @@ class Worker:
     async def start(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
-                *child_command("firststep.web.worker", "main"), str(self._memory), str(self._nice), stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE, env=child_environment(), start_new_session=True, limit=LONGEST_ANSWER,
-            )  # fmt: skip
+                *child_command("firststep.web.worker", "main"),
+                str(self._memory),
+                str(self._nice),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env=child_environment(),
+                start_new_session=True,
+                limit=LONGEST_ANSWER,
+            )
         return self._process
 
     async def ask(self, message: Json) -> Json:
@@ -89,7 +95,9 @@ class Pool:
         for worker in self._all:
             await worker.kill()
 
-    async def ask_aside(self, call: str, body: Any, unwanted: Callable[[], Awaitable[bool]] | None = None) -> Any:
+    async def ask_aside(
+        self, call: str, body: Any, unwanted: Callable[[], Awaitable[bool]] | None = None
+    ) -> Any:
         """The same for what can wait: one worker is always left for what cannot."""
         if self._waiting >= self._most:
             raise _too_many()
@@ -103,7 +111,14 @@ class Pool:
         finally:
             self._aside.release()
 
-    async def ask(self, call: str, body: Any, unwanted: Callable[[], Awaitable[bool]] | None = None, *, drop: bool = False) -> Any:
+    async def ask(
+        self,
+        call: str,
+        body: Any,
+        unwanted: Callable[[], Awaitable[bool]] | None = None,
+        *,
+        drop: bool = False,
+    ) -> Any:
         """The result of a call, or ``Refused``.
 
         ``unwanted``: asked when the turn comes; what nobody waits for any more is not computed. ``drop``: a cancelled request ends
@@ -126,7 +141,9 @@ class Pool:
             answer = await (conversation if drop else asyncio.shield(conversation))
         except asyncio.CancelledError:
             if not drop:
-                conversation.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody reads its answer
+                conversation.add_done_callback(
+                    lambda task: task.cancelled() or task.exception()
+                )  # nobody reads its answer
             raise
         if "ok" in answer:
             return answer["ok"]
@@ -144,7 +161,9 @@ class Pool:
             text = f"this takes longer than {self._seconds:g} s: the explorer gave up; the command line has no limit"
             return {"status": 504, "errors": [{"parameter": "server", "message": text}]}
         except (OSError, ValueError):
-            text = "the process that computed this ended (too little memory?): try a smaller problem"
+            text = (
+                "the process that computed this ended (too little memory?): try a smaller problem"
+            )
             return {"status": 503, "errors": [{"parameter": "server", "message": text}]}
         finally:
             if not whole:

@@ -58,7 +58,12 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "Phenomena",
         "double-descent peak",
         "With almost no ridge the risk peaks where samples and neurons are equally many, α = β; raise the ridge and the peak goes.",
-        dict(ridge=1e-5, noise=0.3, lines=["exact", "random-features", "optimal-ridge"], **_along("alpha", 0.2, 8)),
+        dict(
+            ridge=1e-5,
+            noise=0.3,
+            lines=["exact", "random-features", "optimal-ridge"],
+            **_along("alpha", 0.2, 8),
+        ),
     ),
     (
         "short-step",
@@ -72,21 +77,40 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "Phenomena",
         "no alignment",
         "The teacher z² - 1 has no linear part: the gradient does not see its direction, and the step only adds noise.",
-        dict(teacher="hermite2", student="relu", readout="signs", alpha0=2.0, noise=0.0, **_along("alpha0", 0.25, 32)),
+        dict(
+            teacher="hermite2",
+            student="relu",
+            readout="signs",
+            alpha0=2.0,
+            noise=0.0,
+            **_along("alpha0", 0.25, 32),
+        ),
     ),
     (
         "beating-kernels",
         "Phenomena",
         "beating the kernel bound",
         "With enough samples in the step the risk falls below what any fixed kernel can reach, even with infinite data.",
-        dict(alpha=8.0, alpha0=20.0, step=3.0, ridge=0.0125, noise=0.0, **_along("alpha0", 0.5, 64)),
+        dict(
+            alpha=8.0, alpha0=20.0, step=3.0, ridge=0.0125, noise=0.0, **_along("alpha0", 0.5, 64)
+        ),
     ),
     (
         "ba-fig1",
         "[Ba]",
         "Figure 1: below the lower bound",
         "erf learns erf after a large step: below the kernel lower bound, like d/n.",
-        dict(_BA, student="erf", teacher="erf", alpha=4.0, beta=2.0, step=2.0, ridge=0.01, noise=0.1, **_along("alpha", 0.5, 32)),
+        dict(
+            _BA,
+            student="erf",
+            teacher="erf",
+            alpha=4.0,
+            beta=2.0,
+            step=2.0,
+            ridge=0.01,
+            noise=0.1,
+            **_along("alpha", 0.5, 32),
+        ),
     ),
     (
         "ba-fig2",
@@ -206,28 +230,53 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "[Ba]",
         "Corollary 8: the d/n rate",
         "erf learns erf after the step 4√N, N = 4d.",
-        dict(_BA, student="erf", teacher="erf", alpha=8.0, beta=4.0, step=4.0, ridge=0.1, noise=0.0, **_along("alpha", 1, 32)),
+        dict(
+            _BA,
+            student="erf",
+            teacher="erf",
+            alpha=8.0,
+            beta=4.0,
+            step=4.0,
+            ridge=0.1,
+            noise=0.0,
+            **_along("alpha", 1, 32),
+        ),
     ),
     (
         "cui-learning-curves",
         "[Cui]",
         "learning curves",
         "tanh learns tanh with α₀ = 8 samples in the step.",
-        dict(_CUI, teacher="tanh", alpha0=8.0, step=3.0, lines=_WITH_ISOTROPIC, **_along("alpha", 0.5, 8)),
+        dict(
+            _CUI,
+            teacher="tanh",
+            alpha0=8.0,
+            step=3.0,
+            lines=_WITH_ISOTROPIC,
+            **_along("alpha", 0.5, 8),
+        ),
     ),
     (
         "cui-alignment",
         "[Cui]",
         "more data in the step",
         "The alignment grows with α₀, and the risk falls with it.",
-        dict(_CUI, teacher="tanh", quantity="alignment", yscale="linear", **_along("alpha0", 0.125, 16)),
+        dict(
+            _CUI,
+            teacher="tanh",
+            quantity="alignment",
+            yscale="linear",
+            **_along("alpha0", 0.125, 16),
+        ),
     ),
     (
         "cui-activations",
         "[Cui]",
         "activations",
         "A student that is not odd learns from a signed readout; change it and see.",
-        dict(_CUI, student="tanh(z + 0.5)", teacher="sin", readout="signs", **_along("alpha", 0.5, 8)),
+        dict(
+            _CUI, student="tanh(z + 0.5)", teacher="sin", readout="signs", **_along("alpha", 0.5, 8)
+        ),
     ),
     (
         "cui-step-size",
@@ -242,7 +291,14 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "the learned function",
         "tanh with a signed readout learns sin(1.5 z) along the direction of the step.",
         dict(
-            _CUI, teacher="sin(1.5*z)", alpha=8.0, alpha0=16.0, step=3.0, ridge=0.0125, readout="signs", **_along("alpha", 0.5, 32)
+            _CUI,
+            teacher="sin(1.5*z)",
+            alpha=8.0,
+            alpha0=16.0,
+            step=3.0,
+            ridge=0.0125,
+            readout="signs",
+            **_along("alpha", 0.5, 32),
         ),
     ),
     (
@@ -250,7 +306,14 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "[Cui]",
         "equivalent models",
         "Exact and isotropic theory; simulate the network and the spiked model.",
-        dict(_CUI, teacher="sin", alpha0=8.0, step=3.0, lines=_WITH_ISOTROPIC, **_along("alpha", 0.5, 8)),
+        dict(
+            _CUI,
+            teacher="sin",
+            alpha0=8.0,
+            step=3.0,
+            lines=_WITH_ISOTROPIC,
+            **_along("alpha", 0.5, 8),
+        ),
     ),
     (
         "cui-finite-size",
@@ -289,7 +352,14 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
         "firststep",
         "readout laws",
         "With two readout values the network has two shapes to build from; try ones and signs.",
-        dict(teacher="sin", alpha=4.0, noise=0.0, readout="1:0.5,3:0.5", init="sphere", **_along("step", 0.25, 8)),
+        dict(
+            teacher="sin",
+            alpha=4.0,
+            noise=0.0,
+            readout="1:0.5,3:0.5",
+            init="sphere",
+            **_along("step", 0.25, 8),
+        ),
     ),
     (
         "optimal-step-and-ridge",
@@ -314,6 +384,12 @@ _TABLE: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
 def presets() -> list[dict[str, Any]]:
     """Every preset with its whole state."""
     return [
-        {"name": name, "group": group, "label": label, "caption": caption, "state": {**DEFAULTS, **changes}}
+        {
+            "name": name,
+            "group": group,
+            "label": label,
+            "caption": caption,
+            "state": {**DEFAULTS, **changes},
+        }
         for name, group, label, caption, changes in _TABLE
     ]

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from firststep.simulation.run import available_cores
+from firststep.simulation.running.simulate import available_cores
 from firststep.web.about import about
 from firststep.web.pages import guide, media_type, read_static
 from firststep.web.pool import Json, Pool, Refused, server_says
@@ -30,7 +30,10 @@ REPLICATE_SECONDS = 900.0
 MEMORY = 3 * 2**30  # of one worker
 WAITING = 64
 CACHED_BYTES = 32 * 2**20
-AT_ONCE = ("point", "take")  # what the hand waits for, with the exact curve; the rest leaves a worker free
+AT_ONCE = (
+    "point",
+    "take",
+)  # what the hand waits for, with the exact curve; the rest leaves a worker free
 COOKIE = "firststep-token"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -40,7 +43,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
-}  # fmt: skip
+}
 
 
 class Kept:
@@ -70,7 +73,9 @@ class Explorer:
 
     def __init__(self, workers: int | None = None) -> None:
         cores = workers or available_cores()
-        self.theory = Pool(max(3, min(5, cores + 1)), WAITING, SECONDS, MEMORY)  # one is kept for what the hand waits for
+        self.theory = Pool(
+            max(3, min(5, cores + 1)), WAITING, SECONDS, MEMORY
+        )  # one is kept for what the hand waits for
         self.networks = Pool(cores, 4 * cores, REPLICATE_SECONDS, MEMORY, nice=10)
         self.simulations = Simulations(self.networks, self.theory)
         self.kept = Kept()
@@ -112,7 +117,9 @@ class Explorer:
             key = call + json.dumps(body, sort_keys=True)
             answer = self.kept.get(key)
             if answer is None:
-                at_once = call in AT_ONCE or (isinstance(body, dict) and body.get("line") == "exact")
+                at_once = call in AT_ONCE or (
+                    isinstance(body, dict) and body.get("line") == "exact"
+                )
                 ask = self.theory.ask if at_once else self.theory.ask_aside
                 answer = json.dumps(await ask(call, body, request.is_disconnected)).encode()
                 self.kept.put(key, answer)
@@ -144,9 +151,21 @@ class Stream(Response):
             async for line in self._lines:
                 if not begun:
                     status = line.get("status", 200) if line["kind"] == "error" else 200
-                    await send({"type": "http.response.start", "status": status, "headers": self.raw_headers})
+                    await send(
+                        {
+                            "type": "http.response.start",
+                            "status": status,
+                            "headers": self.raw_headers,
+                        }
+                    )
                     begun = True
-                await send({"type": "http.response.body", "body": json.dumps(line).encode() + b"\n", "more_body": True})
+                await send(
+                    {
+                        "type": "http.response.body",
+                        "body": json.dumps(line).encode() + b"\n",
+                        "more_body": True,
+                    }
+                )
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         async def gone() -> None:
@@ -241,16 +260,23 @@ class Guard:
             answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
             return answer
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if any(hmac.compare_digest(t.encode(), self._token.encode()) for t in (request.cookies.get(COOKIE, ""), bearer)):
+        if any(
+            hmac.compare_digest(t.encode(), self._token.encode())
+            for t in (request.cookies.get(COOKIE, ""), bearer)
+        ):
             return None
-        return refuse(server_says(401, "a token is needed: open the address that firststep explore printed"))
+        return refuse(
+            server_says(401, "a token is needed: open the address that firststep explore printed")
+        )
 
 
 CALLS = ("curve", "point", "weights", "map", "estimate", "take")
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-def application(explorer: Explorer, hosts: frozenset[str] | None = LOCAL, token: str | None = None) -> ASGIApp:
+def application(
+    explorer: Explorer, hosts: frozenset[str] | None = LOCAL, token: str | None = None
+) -> ASGIApp:
     """The ASGI application. ``hosts``: the names it answers to (None: any); ``token``: what every request must bring."""
     routes = [
         Route("/", explorer.page),
@@ -260,7 +286,11 @@ def application(explorer: Explorer, hosts: frozenset[str] | None = LOCAL, token:
         Route("/api/simulate", explorer.simulate, methods=["POST"]),
         *(Route(f"/api/{call}", _bound(explorer, call), methods=["POST"]) for call in CALLS),
     ]
-    app = Starlette(routes=routes, lifespan=explorer.life, exception_handlers={404: _missing, 405: _missing, 500: _failed})
+    app = Starlette(
+        routes=routes,
+        lifespan=explorer.life,
+        exception_handlers={404: _missing, 405: _missing, 500: _failed},
+    )
     return Guard(app, hosts, token)
 
 
@@ -273,7 +303,14 @@ def _bound(explorer: Explorer, call: str) -> Any:
 
 async def _missing(_: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    return refuse(server_says(status, "there is nothing at this address" if status == 404 else "this address takes other requests"))
+    return refuse(
+        server_says(
+            status,
+            "there is nothing at this address"
+            if status == 404
+            else "this address takes other requests",
+        )
+    )
 
 
 async def _failed(_: Request, error: Exception) -> Response:

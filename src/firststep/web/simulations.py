@@ -27,15 +27,22 @@ class Simulations:
         self._pool, self._theory = pool, theory
         self._turn = asyncio.Lock()
         self._waiting = 0
-        self._operations, self._seconds = FIRST_RATE, 1.0  # what was measured so far, of this machine
+        self._operations, self._seconds = (
+            FIRST_RATE,
+            1.0,
+        )  # what was measured so far, of this machine
 
     async def estimate(self, body: Any) -> Json:
         """How long a simulation will take."""
         cost = await self._theory.ask("cost", body)
         seconds = cost["total"] / (self._operations / self._seconds) + OVERHEAD * cost["tasks"]
         seconds /= min(self._pool.size, cost["tasks"])
-        return {"seconds": seconds, "workers": self._pool.size, "text": f"about {_spoken(seconds)} on {self._pool.size} core"
-                + ("s" if self._pool.size > 1 else "")}  # fmt: skip
+        return {
+            "seconds": seconds,
+            "workers": self._pool.size,
+            "text": f"about {_spoken(seconds)} on {self._pool.size} core"
+            + ("s" if self._pool.size > 1 else ""),
+        }
 
     async def run(self, body: Any) -> AsyncIterator[Json]:
         """Lines of a stream, ending with ``done`` or ``error``. Closing the iterator ends the simulation at once."""
@@ -44,7 +51,12 @@ class Simulations:
             if self._waiting >= MOST_WAITING:
                 raise server_says(429, "too many simulations are waiting: try again later")
         except Refused as error:
-            yield {"kind": "error", "message": str(error), "status": error.status, "errors": error.errors}
+            yield {
+                "kind": "error",
+                "message": str(error),
+                "status": error.status,
+                "errors": error.errors,
+            }
             return
         self._waiting += 1
         try:
@@ -65,7 +77,11 @@ class Simulations:
 
     async def _work(self, body: Any, cost: Json) -> AsyncIterator[Json]:
         begin = time.monotonic()
-        tasks = [(index, number) for number in range(cost["replicates"]) for index in range(len(cost["x"]))]
+        tasks = [
+            (index, number)
+            for number in range(cost["replicates"])
+            for index in range(len(cost["x"]))
+        ]
         values: list[dict[str, list[float]]] = [{name: [] for name in MEASURED} for _ in cost["x"]]
         yield {"kind": "started", "total": len(tasks), "workers": self._pool.size}
         left = iter(tasks)
@@ -74,11 +90,17 @@ class Simulations:
         try:
             while True:
                 while len(running) < self._pool.size and (task := next(left, None)) is not None:
-                    call = self._pool.ask("replicate", {"request": body, "index": task[0], "number": task[1]}, drop=True)
+                    call = self._pool.ask(
+                        "replicate",
+                        {"request": body, "index": task[0], "number": task[1]},
+                        drop=True,
+                    )
                     running[asyncio.create_task(call)] = (task[0], time.monotonic())
                 if not running:
                     break
-                finished, _ = await asyncio.wait(running, timeout=ALIVE, return_when=asyncio.FIRST_COMPLETED)
+                finished, _ = await asyncio.wait(
+                    running, timeout=ALIVE, return_when=asyncio.FIRST_COMPLETED
+                )
                 if not finished:
                     yield {"kind": "alive", "done": done, "total": len(tasks)}
                 for each in finished:
@@ -88,7 +110,14 @@ class Simulations:
                     try:
                         found = each.result()
                     except Refused as error:
-                        yield {"kind": "failed", "index": index, "x": x, "message": str(error), "done": done, "total": len(tasks)}
+                        yield {
+                            "kind": "failed",
+                            "index": index,
+                            "x": x,
+                            "message": str(error),
+                            "done": done,
+                            "total": len(tasks),
+                        }
                         continue
                     self._operations += cost["work"][index]
                     self._seconds += max(time.monotonic() - started - OVERHEAD, 1e-4)

@@ -13,7 +13,19 @@ from firststep.problem import Problem
 from firststep.web.asked import Axis, Networks
 
 TEXTS = ("student", "teacher", "readout", "init")
-ORDER = ("student", "teacher", "alpha", "beta", "alpha0", "step", "step_exponent", "ridge", "noise", "readout", "init")
+ORDER = (
+    "student",
+    "teacher",
+    "alpha",
+    "beta",
+    "alpha0",
+    "step",
+    "step_exponent",
+    "ridge",
+    "noise",
+    "readout",
+    "init",
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,10 @@ def texts(asked: Question) -> dict[str, str]:
 
 
 def python(asked: Question) -> str:
-    given = [f"{name}={value!r}" if name in TEXTS else f"{name}={value}" for name, value in asked.fields.items()]
+    given = [
+        f"{name}={value!r}" if name in TEXTS else f"{name}={value}"
+        for name, value in asked.fields.items()
+    ]
     given += [f"dimension={asked.dimension}"] if asked.dimension else []
     function = "geomspace" if asked.scale == "log" else "linspace"
     lines = [
@@ -79,7 +94,9 @@ def python(asked: Question) -> str:
 
 
 def command(asked: Question) -> str:
-    flags = " ".join(f"--{name.replace('_', '-')} {_safe(value)}" for name, value in asked.fields.items())
+    flags = " ".join(
+        f"--{name.replace('_', '-')} {_safe(value)}" for name, value in asked.fields.items()
+    )
     size = f" --dimension {asked.dimension}" if asked.dimension else ""
     lines = [f"firststep predict {flags}{size}"]
     if asked.networks is not None:
@@ -96,12 +113,29 @@ def _safe(value: str) -> str:
 def toml(asked: Question) -> str:
     run = asked.networks
     lines = [f"seed = {run.seed if run else 0}", "", "[problem]"]
-    lines += [f"{name} = {_basic(name, value)}" for name, value in asked.fields.items() if name != asked.axis]
+    lines += [
+        f"{name} = {_basic(name, value)}"
+        for name, value in asked.fields.items()
+        if name != asked.axis
+    ]
     spacing = "logspace" if asked.scale == "log" else "linspace"
     values = f"[{asked.at}]" if run else f"{{ {spacing} = [{', '.join(asked.ends)}] }}"
-    lines += ["", "[axes]", f"{asked.axis} = {values}", "", "[predict]", f"dimension = [{asked.dimension or 'inf'}]"]
+    lines += [
+        "",
+        "[axes]",
+        f"{asked.axis} = {values}",
+        "",
+        "[predict]",
+        f"dimension = [{asked.dimension or 'inf'}]",
+    ]
     if run is not None:
-        lines += ["", "[simulate]", f'models = ["{run.model}"]', f"dimension = [{run.dimension}]", f"replicates = {run.replicates}"]
+        lines += [
+            "",
+            "[simulate]",
+            f'models = ["{run.model}"]',
+            f"dimension = [{run.dimension}]",
+            f"replicates = {run.replicates}",
+        ]
     return "\n".join(lines) + "\n"
 
 

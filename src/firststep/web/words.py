@@ -80,7 +80,15 @@ FIELDS = (
         zero=True,
         optional=True,
     ),
-    Field("step", "step size", "η̃", "The step is η = η̃ N^exponent; 0 means no step.", low=0.01, high=30, zero=True),
+    Field(
+        "step",
+        "step size",
+        "η̃",
+        "The step is η = η̃ N^exponent; 0 means no step.",
+        low=0.01,
+        high=30,
+        zero=True,
+    ),
     Field(
         "step_exponent",
         "step exponent",
@@ -93,9 +101,17 @@ FIELDS = (
         scale="linear",
         options=(0.5, 0),
     ),
-    Field("ridge", "ridge", "λ", "The penalty on the readout in the final fit.", low=1e-6, high=100),
     Field(
-        "noise", "label noise", "σ_ε", "Standard deviation of the noise that is added to the labels.", low=0, high=2, scale="linear"
+        "ridge", "ridge", "λ", "The penalty on the readout in the final fit.", low=1e-6, high=100
+    ),
+    Field(
+        "noise",
+        "label noise",
+        "σ_ε",
+        "Standard deviation of the noise that is added to the labels.",
+        low=0,
+        high=2,
+        scale="linear",
     ),
     Field(
         "readout",
@@ -185,8 +201,14 @@ LINES = (
 
 QUANTITIES = {
     "risk": ("test risk", "Mean squared error on fresh inputs, against the noise-free teacher."),
-    "training_error": ("training error", "Mean squared residual on the samples of the fit, noise included."),
-    "alignment": ("alignment", "The cosine between the direction that the step learned and the teacher's."),
+    "training_error": (
+        "training error",
+        "Mean squared residual on the samples of the fit, noise included.",
+    ),
+    "alignment": (
+        "alignment",
+        "The cosine between the direction that the step learned and the teacher's.",
+    ),
     "gain": ("gain over no step", "The test risk without the step less the test risk with it."),
 }
 MAP_QUANTITIES = {
@@ -210,7 +232,10 @@ WORDS = {
         "m(κ) = E[f(x) | κ] with κ the component of x along the step; the target is E[y | κ], the teacher blurred by what the step "
         "missed of its direction. Without a step κ is the component along the teacher.",
     ),
-    "kappa": Word("κ", "The component of an input along the direction of the gradient step: a standard Gaussian."),
+    "kappa": Word(
+        "κ",
+        "The component of an input along the direction of the gradient step: a standard Gaussian.",
+    ),
     "weights": Word(
         "weights after the step",
         "Singular values of the first layer of one simulated network: a bulk, and a spike that the step adds.",
@@ -218,46 +243,82 @@ WORDS = {
         "of the spectrum.",
     ),
     "edge": Word("edge", "Where the bulk of the singular values should end."),
-    "outlier": Word("outlier", "Where theory puts the singular value of the spike; none if the spike is lost in the bulk."),
+    "outlier": Word(
+        "outlier",
+        "Where theory puts the singular value of the spike; none if the spike is lost in the bulk.",
+    ),
     "split": Word(
         "where the error comes from",
         "The power of the teacher, split into what is learned and the parts of the test risk.",
         "Along the step: the network's mean is not E[y | κ]. Across the step: the linear part of what is left of the teacher. Out "
         "of reach: the rest of the teacher across the step. Scatter of the fit: finite samples, label noise and random features.",
     ),
-    "simulate": Word("real networks", "Draws networks of a finite dimension, trains and tests them, and puts them on the curve."),
-    "map": Word("phase diagram", "The risk or the gain over two parameters at once; click to go there."),
-    "take": Word("take it away", "The same question as Python, as a command line or as an experiment file."),
+    "simulate": Word(
+        "real networks",
+        "Draws networks of a finite dimension, trains and tests them, and puts them on the curve.",
+    ),
+    "map": Word(
+        "phase diagram", "The risk or the gain over two parameters at once; click to go there."
+    ),
+    "take": Word(
+        "take it away", "The same question as Python, as a command line or as an experiment file."
+    ),
     "preset": Word("presets", "Settings of the papers' figures, and of phenomena worth seeing."),
-    "random_features_risk": Word("risk without the step", "The test risk of the same network when it takes no step."),
+    "random_features_risk": Word(
+        "risk without the step", "The test risk of the same network when it takes no step."
+    ),
     "kernel_lower_bound": Word(
         "kernel lower bound",
         LINES[3].explanation,
         "The part of the teacher that is not linear: E[σ*²] less the "
         "squares of its mean and of its linear coefficient ([Ba] Proposition 1).",
     ),
-    "spike_strength": Word("spike strength", "How far the step moves a neuron of readout 1 along the direction of the step."),
-    "bulk_variance": Word("bulk variance", "The mean squared norm of a neuron apart from its spike; 1 before the step."),
-    "gradient_norm": Word("gradient norm", "The length of the mean gradient direction v, whose direction the spike has."),
-    "degrees_of_freedom": Word(
-        "degrees of freedom / samples", "Trace of the hat matrix of the ridge fit over the number of samples."
+    "spike_strength": Word(
+        "spike strength",
+        "How far the step moves a neuron of readout 1 along the direction of the step.",
     ),
-    "quadrature_error": Word("numerical error", "An estimate of the numerical error of the predicted risk."),
+    "bulk_variance": Word(
+        "bulk variance",
+        "The mean squared norm of a neuron apart from its spike; 1 before the step.",
+    ),
+    "gradient_norm": Word(
+        "gradient norm",
+        "The length of the mean gradient direction v, whose direction the spike has.",
+    ),
+    "degrees_of_freedom": Word(
+        "degrees of freedom / samples",
+        "Trace of the hat matrix of the ridge fit over the number of samples.",
+    ),
+    "quadrature_error": Word(
+        "numerical error", "An estimate of the numerical error of the predicted risk."
+    ),
 }
 
 
 SPLIT_WORDS = {
     "learned": ("learned", "The power of the teacher that the network has made its own."),
-    "along": ("missed along the step", "The network's mean is not E[y | κ]: shrunk, or unable to bend like it."),
-    "across": ("missed across the step", "The linear part of the teacher across the step that is not learned."),
-    "out_of_reach": ("out of reach", "The part of the teacher across the step that no fit can have."),
+    "along": (
+        "missed along the step",
+        "The network's mean is not E[y | κ]: shrunk, or unable to bend like it.",
+    ),
+    "across": (
+        "missed across the step",
+        "The linear part of the teacher across the step that is not learned.",
+    ),
+    "out_of_reach": (
+        "out of reach",
+        "The part of the teacher across the step that no fit can have.",
+    ),
     "fluctuation": ("scatter of the fit", "Finite samples, label noise and random features."),
 }
 
 
 def about_words() -> dict[str, Any]:
     """All words by name, with their place in the guide."""
-    return {name: {"label": word.label, "explanation": word.explanation, "anchor": name} for name, word in WORDS.items()}
+    return {
+        name: {"label": word.label, "explanation": word.explanation, "anchor": name}
+        for name, word in WORDS.items()
+    }
 
 
 def guide_sections() -> list[tuple[str, str, str, str]]:

@@ -42,7 +42,10 @@ def answer(message: Json) -> Json:
     except FirststepError as error:
         return {"errors": refusal("server", " ".join(str(error).split())), "status": 422}
     except MemoryError:
-        return {"errors": refusal("server", "this needs more memory than the explorer may use"), "status": 422}
+        return {
+            "errors": refusal("server", "this needs more memory than the explorer may use"),
+            "status": 422,
+        }
 
 
 def main() -> None:

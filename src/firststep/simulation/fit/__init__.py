@@ -1,0 +1,1 @@
+"""Features, and the fit of the readout on them."""

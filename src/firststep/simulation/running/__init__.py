@@ -1,0 +1,1 @@
+"""Replicates, processes and verbs."""

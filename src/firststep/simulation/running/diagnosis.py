@@ -1,0 +1,339 @@
+"""``diagnose_inputs``: does a table of data have what the Gaussian theory needs of it?
+
+The theory takes x ~ N(0, I). What it uses of that: no mean; a covariance near I; a norm that hardly varies from row to row; and
+projections that look Gaussian along almost every direction. Each is measured here on a sample of rows x_1 .. x_n (xc: minus their
+mean), with an estimate that is right in the mean for independent rows of any law:
+
+mean                  (|mean x|^2 - tr C/n)/tr C
+scale                 tr C/d
+effective_dimension   (tr C)^2/(d tr C^2), tr C^2 = mean over pairs i != j of <xc_i, xc_j>^2
+norm_concentration    (d/2) Var(|xc|^2)/(tr C)^2: 1 for N(0, I), 1/effective_dimension for N(0, C), 1 + k/2 for independent
+                      entries of excess kurtosis k, of the order of d where rows have a scale of their own
+kurtosis, skewness    of <x, u> along random unit vectors u: the mean excess kurtosis, the root mean square skewness beyond 6/n
+component_kurtosis    the largest excess kurtosis, in absolute value, along leading principal components: those of one half of the
+                      rows, measured on the other half; component_share is their part of the variance
+entry_kurtosis        of the entries, each column by itself: the median; largest_entry in standard deviations of its column
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.special
+from numpy.typing import NDArray
+
+from firststep.errors import InvalidParameter
+from firststep.inputs import DataInputs, InputLaw, input_law
+from firststep.problem import Problem, Sizes, whole
+from firststep.results import aligned, as_html
+from firststep.simulation.backends import make_backend
+from firststep.simulation.data.rows import InputArrays, input_rows, open_draws
+from firststep.simulation.design import features_design
+
+Array = NDArray[np.float64]
+DIRECTIONS = 200  # random projections
+COMPONENTS = 8  # leading principal components
+GROUPS = 8  # of rows, whose scatter gives the errors
+FEWEST_ROWS = 200
+MOST_ROWS = 20_000  # looked at
+# How far each number may be from that of N(0, I): docs/inputs.md tells how these were found.
+TOLERANCES = {
+    "mean": 0.015,
+    "scale": 0.012,
+    "spread": 0.015,
+    "norm": 0.015,
+    "kurtosis": 0.05,
+    "skewness": 0.1,
+    "components": 0.05,
+}
+
+
+@dataclass(frozen=True)
+class InputDiagnosis:
+    """What was measured on a sample of inputs, and whether the Gaussian theory can be trusted on them.
+
+    ``errors`` are standard errors by name. ``reasons`` says in sentences what is wrong; none: ``trusted``.
+    """
+
+    name: str
+    rows: int
+    dimension: int
+    mean: float
+    scale: float
+    effective_dimension: float
+    norm_concentration: float
+    kurtosis: float
+    skewness: float
+    component_kurtosis: float
+    component_share: float
+    entry_kurtosis: float
+    largest_entry: float
+    duplicates: int
+    errors: dict[str, float] = field(repr=False)
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def trusted(self) -> bool:
+        return not self.reasons
+
+    def lines(self) -> list[tuple[str, str, str]]:
+        """What, the number with its error, and what N(0, I) has."""
+
+        def told(name: str) -> str:
+            return f"{getattr(self, name):.4g} ± {self.errors[name]:.1g}"
+
+        share, largest = (
+            min(1, COMPONENTS / self.dimension),
+            _largest_gaussian(self.rows * self.dimension),
+        )
+        return [
+            ("squared norm of the mean, over tr C", told("mean"), "0"),
+            ("scale tr C/d", told("scale"), "1"),
+            ("effective dimension (tr C)^2/(d tr C^2)", told("effective_dimension"), "1"),
+            ("norm concentration (d/2) Var|x|^2/(tr C)^2", told("norm_concentration"), "1"),
+            ("excess kurtosis, random directions", told("kurtosis"), "0"),
+            ("skewness, random directions", told("skewness"), "0"),
+            ("excess kurtosis, leading components", f"{self.component_kurtosis:.3g}", "0"),
+            ("  their share of the variance", f"{self.component_share:.3g}", f"{share:.3g}"),
+            ("excess kurtosis of the entries", f"{self.entry_kurtosis:.3g}", "0"),
+            (
+                "largest entry, in standard deviations",
+                f"{self.largest_entry:.3g}",
+                f"{largest:.3g}",
+            ),
+            ("rows that occur twice", str(self.duplicates), "0"),
+        ]
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}: {self.rows} rows in dimension {self.dimension}"
+
+    @property
+    def verdict(self) -> str:
+        return (
+            "trusted: the Gaussian theory should hold within 2 to 3 %"
+            if self.trusted
+            else "not trusted:"
+        )
+
+    def __str__(self) -> str:
+        table = [("", "measured", "N(0, I)"), *self.lines()]
+        return "\n".join(
+            [self.title, *aligned(table), self.verdict, *(f"  {reason}" for reason in self.reasons)]
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        verdict = html.escape(" ".join([self.verdict, "; ".join(self.reasons)]).strip())
+        return f"{as_html(self.title, self.lines(), ('', 'measured', 'N(0, I)'))}<p>{verdict}</p>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values fit for JSON."""
+        return {
+            **vars(self),
+            "errors": dict(self.errors),
+            "reasons": list(self.reasons),
+            "trusted": self.trusted,
+        }
+
+
+def diagnose_inputs(
+    source: Any, dimension: int | None = None, *, rows: int | None = None, seed: int = 0
+) -> InputDiagnosis:
+    """Measure what the Gaussian theory needs of its inputs, on rows of data or on rows drawn from a law.
+
+    Args:
+        source: an array of samples x columns, a file, a ``DataInputs``, or a law such as ``student-t:5``.
+        dimension: d, for a law that does not fix it; default 400.
+        rows: how many rows to look at; default all of the data up to 20 000, or 10 d (at least 4000) of a law.
+        seed: of the random directions, of the rows that are looked at and of the law.
+    """
+    law, seed = input_law(source), whole("seed", seed, 0)
+    sample = _sample(law, dimension, rows, seed)
+    name = law.name if isinstance(law, DataInputs) else str(law)
+    return _diagnosed(name, sample, np.random.default_rng(seed))
+
+
+def _sample(law: InputLaw, dimension: Any, rows: Any, seed: int) -> Array:
+    if isinstance(law, DataInputs):
+        if dimension is not None and whole("dimension", dimension, 2) != law.dimension:
+            raise InvalidParameter(
+                "dimension", f"{law.dimension}, the number of columns", dimension
+            )
+        available = len(law.array)
+        count = (
+            min(available, MOST_ROWS)
+            if rows is None
+            else whole("rows", rows, FEWEST_ROWS, available)
+        )
+        if count < FEWEST_ROWS:
+            raise InvalidParameter(
+                "inputs", f"at least {FEWEST_ROWS} rows to be diagnosed", f"{available} rows"
+            )
+        if count == available:
+            return law.array
+        return law.array[
+            np.sort(np.random.default_rng(seed).choice(available, count, replace=False))
+        ]
+    d = law.dimension or whole("dimension", 400 if dimension is None else dimension, 2, 10**5)
+    count = max(4000, 10 * d) if rows is None else whole("rows", rows, FEWEST_ROWS, 10**7)
+    backend = make_backend()
+    any_problem = Problem(student="identity", teacher="identity", alpha=1, beta=1)
+    design = features_design(any_problem, Sizes(d, count, 1, 0), 2, count, law, ())
+    with backend.scope():
+        draws = open_draws(backend, InputArrays(design, backend).key(seed, 0))
+        found: Array = input_rows(backend, draws, design, "ridge", 0, count)
+    return found
+
+
+def _measure(rows: Array, directions: Array) -> dict[str, float]:
+    """The numbers with an error bar, on one group of rows."""
+    count, d = rows.shape
+    centre = rows.mean(axis=0)
+    centred = rows - centre
+    squares = np.einsum("ij,ij->i", centred, centred)
+    trace = float(squares.sum()) / (count - 1)
+    small = centred.T @ centred if d <= count else centred @ centred.T
+    pairs = (np.sum(small * small) - np.sum(squares**2)) / (count * (count - 1))
+    projections = rows @ directions
+    projections -= projections.mean(axis=0)
+    second = np.mean(projections**2, axis=0)
+    third, fourth = np.mean(projections**3, axis=0), np.mean(projections**4, axis=0)
+    skewness = np.mean(third**2 / second**3) - 6 / count
+    return {
+        "mean": float(centre @ centre - trace / count) / trace,
+        "scale": trace / d,
+        "spread": d * float(pairs) / trace**2 - 1,
+        "norm_concentration": d / 2 * float(squares.var(ddof=1)) / trace**2,
+        "kurtosis": float(np.mean(fourth / second**2)) - 3 + 6 / (count + 1),
+        "skewness": math.copysign(math.sqrt(abs(skewness)), skewness),
+    }
+
+
+def _diagnosed(name: str, rows: Array, rng: np.random.Generator) -> InputDiagnosis:
+    count, d = rows.shape
+    directions = rng.standard_normal((d, DIRECTIONS))
+    directions /= np.linalg.norm(directions, axis=0)
+    found = _measure(rows, directions)
+    order = rng.permutation(count)
+    groups = [_measure(rows[part], directions) for part in np.array_split(order, GROUPS)]
+    errors = {
+        key: float(np.std([group[key] for group in groups], ddof=1)) / math.sqrt(GROUPS)
+        for key in found
+    }
+    effective = 1 / max(1 + found["spread"], 1.0)  # it cannot be more than 1; its estimate can
+    errors["effective_dimension"] = errors["spread"] * effective**2
+    component_kurtosis, share = _components(rows, order)
+    spread = rows.std(axis=0)
+    centred = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    entry_kurtosis = float(np.median(np.mean(centred**4, axis=0))) - 3
+    keys = np.sort(rows @ directions[:, 0])
+    return InputDiagnosis(
+        name=name,
+        rows=count,
+        dimension=d,
+        mean=found["mean"],
+        scale=found["scale"],
+        effective_dimension=effective,
+        norm_concentration=found["norm_concentration"],
+        kurtosis=found["kurtosis"],
+        skewness=found["skewness"],
+        component_kurtosis=component_kurtosis,
+        component_share=share,
+        entry_kurtosis=entry_kurtosis,
+        largest_entry=float(np.abs(centred).max()),
+        duplicates=int(np.sum(np.diff(keys) == 0)),
+        errors={key: value for key, value in errors.items() if key != "spread"},
+        reasons=tuple(
+            _reasons(
+                found, errors, count, d, component_kurtosis, share, int(np.sum(np.diff(keys) == 0))
+            )
+        ),
+    )
+
+
+def _components(rows: Array, order: NDArray[Any]) -> tuple[float, float]:
+    """The largest kurtosis beyond its error along the leading components, and the part of the variance of those that stand out."""
+    half, d = len(rows) // 2, rows.shape[1]
+    first, second = rows[order[:half]], rows[order[half:]]
+    first = first - first.mean(axis=0)
+    some = min(COMPONENTS, d)
+    _, vectors = scipy.linalg.eigh(first.T @ first, subset_by_index=[d - some, d - 1])
+    projections = (second - second.mean(axis=0)) @ vectors
+    variance = projections.var(axis=0)
+    kurtosis = np.mean(projections**4, axis=0) / variance**2 - 3
+    total = float(((second - second.mean(axis=0)) ** 2).sum()) / len(second)
+    return float(kurtosis[np.argmax(np.abs(kurtosis))]), float(variance.sum()) / total
+
+
+def _largest_gaussian(count: int) -> float:
+    """The median of the largest of ``count`` Gaussian numbers, in absolute value."""
+    return float(-scipy.special.ndtri(math.log(2) / (2 * count)))
+
+
+def _reasons(
+    found: dict[str, float],
+    errors: dict[str, float],
+    rows: int,
+    d: int,
+    component_kurtosis: float,
+    share: float,
+    duplicates: int,
+) -> list[str]:
+    """Sentences about what is further from N(0, I) than is tolerated, beyond its own error."""
+    norm = 2 / d * (found["norm_concentration"] - 1 - found["spread"])
+    mean = max(found["mean"], 0.0)
+    kurtosis, skewness, scale = abs(found["kurtosis"]), found["skewness"], abs(found["scale"] - 1)
+    looked = {
+        "mean": (
+            d * mean**2,
+            2 * d * mean * errors["mean"],
+            "the mean is not zero: d |m|^4/(tr C)^2 = {:.3g}; standardize",
+        ),
+        "scale": (
+            scale,
+            errors["scale"],
+            "entries do not have variance one: tr C/d is off by {:.3g}; standardize",
+        ),
+        "spread": (
+            found["spread"],
+            errors["spread"],
+            "the covariance is not the identity: d tr C^2/(tr C)^2 exceeds 1 by {:.3g}; whiten",
+        ),
+        "norm": (
+            abs(norm),
+            2 / d * math.hypot(errors["norm_concentration"], errors["spread"]),
+            "sizes of rows do not vary as Gaussian ones: Var|x|^2/(tr C)^2 differs by {:.3g}",
+        ),
+        "kurtosis": (
+            kurtosis,
+            errors["kurtosis"],
+            "random projections are not Gaussian: excess kurtosis off by {:.3g}",
+        ),
+        "skewness": (
+            skewness,
+            errors["skewness"],
+            "random projections are not Gaussian: skewness {:.3g}",
+        ),
+    }
+    reasons = []
+    for key, (value, error, words) in looked.items():
+        if value > TOLERANCES[key] + 2 * error:
+            reasons.append(words.format(value))
+        elif 2 * error > max(TOLERANCES[key], value):
+            known = (
+                f"the {key} differs by {value:.2g} ± {error:.2g}, {TOLERANCES[key]:g} is tolerated"
+            )
+            reasons.append(f"{rows} rows are too few to tell: {known}")
+    if abs(component_kurtosis) > 1 and share > COMPONENTS / d + TOLERANCES["components"]:
+        told = f"(excess kurtosis {component_kurtosis:.3g}) and carry {share:.0%} of the variance"
+        reasons.append(f"leading components are not Gaussian {told}")
+    if duplicates > 0.01 * rows:
+        reasons.append(f"{duplicates} rows occur twice: training and test data would share them")
+    return reasons

@@ -1,0 +1,287 @@
+"""Replicates in parallel: plain worker processes that speak pickle over their standard streams.
+
+Unlike ``multiprocessing`` with spawn, a worker never imports the caller's main module, so simulate(workers=2) works from a script
+without an ``if __name__ == "__main__"`` guard, from a notebook and from a shell. Workers ignore the terminal's Ctrl-C (the
+parent ends them) and end themselves when the parent is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from firststep.errors import InvalidParameter, WorkerFailed
+from firststep.problem import whole
+
+Answer = tuple[str, Any, Any]
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+# glibc gives freed blocks back to the system and faults them in again; keeping them makes small replicates a quarter faster.
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(2**26), "MALLOC_TRIM_THRESHOLD_": str(2**29)}
+
+
+def child_command(module: str, function: str) -> list[str]:
+    """Run a function of the library in another interpreter, which finds the same packages."""
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from {module} import {function}; {function}()"
+    )
+    return [sys.executable, "-c", program]
+
+
+def child_environment(threads: int = 1) -> dict[str, str]:
+    """Ours, with a number of BLAS threads."""
+    return {**_MALLOC, **os.environ, **{name: str(threads) for name in _THREAD_VARIABLES}}
+
+
+_spawning = threading.Lock()  # no worker is started while the others are being ended
+
+
+class Workers:
+    """Processes that run replicates, for one call of ``simulate`` or for many:
+
+        with firststep.Workers(4) as workers:
+            results = [firststep.simulate(problem, workers=workers) for problem in problems]
+
+    Started at the first use, ended at the end of the block. After a failure or Ctrl-C they are ended at once, and started again
+    by the next call.
+    """
+
+    def __init__(self, count: int, threads: int = 1) -> None:
+        self.count, self.threads = whole("workers", count, 1), whole("threads", threads, 1)
+        self._processes: list[Any] = []
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        while len(self._processes) < self.count:
+            self._processes.append(self._spawn())
+
+    def _spawn(self) -> Any:
+        return subprocess.Popen(
+            child_command("firststep.simulation.running.workers", "serve"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=child_environment(self.threads),
+            start_new_session=True,
+        )
+
+    def close(self) -> None:
+        """End the processes at once."""
+        processes, self._processes = self._processes, []
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
+            _close_pipes(process)
+
+    def run(self, job: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        """(number, job(number)) as they finish, in any order. The first failure is raised."""
+        try:
+            payload = pickle.dumps(job)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            hint = "an activation that is a local JAX function cannot be sent to another process"
+            raise InvalidParameter("workers", "1 for this problem", self.count, hint) from None
+        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        for number in numbers:
+            waiting.put(number)
+        self._start()
+        complete = False
+        try:
+            for process in self._processes:
+                threading.Thread(
+                    target=_converse, args=(process, payload, waiting, answers), daemon=True
+                ).start()
+            for _ in numbers:
+                yield self._next(answers)
+            complete = True
+        finally:
+            if not complete:
+                self.close()
+
+    def survive(
+        self, job: Callable[[Any], Any], items: Sequence[Any], tries: int = 3
+    ) -> Iterator[tuple[int, Any]]:
+        """(place, job(item)) as they finish, in any order, whatever happens to the workers.
+
+        A worker that dies is replaced and its item tried again; after ``tries`` deaths the answer is the ``WorkerFailed``. An error
+        raised by the job is the answer too.
+        """
+        payload = pickle.dumps(job)
+        waiting: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()  # place, deaths
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        for place in range(len(items)):
+            waiting.put((place, 0))
+        self._start()
+        closing = threading.Event()
+
+        def serve_one(number: int) -> None:
+            fresh = True
+            while not closing.is_set():
+                try:
+                    place, deaths = waiting.get(timeout=0.2)
+                except queue.Empty:
+                    continue  # an item may come back from a worker that dies
+                process = self._processes[number]
+                try:
+                    if fresh:
+                        pickle.dump(payload, process.stdin)
+                        fresh = False
+                    pickle.dump(items[place], process.stdin)
+                    process.stdin.flush()
+                    kind, first, second = pickle.load(process.stdout)
+                    answers.put(("done", place, second if kind == "done" else first))
+                except (OSError, EOFError, pickle.UnpicklingError, ValueError):
+                    if closing.is_set():
+                        return
+                    reason = _obituary(process)
+                    _close_pipes(process)
+                    if deaths + 1 < tries:
+                        waiting.put((place, deaths + 1))
+                    else:
+                        answers.put(("done", place, WorkerFailed(reason)))
+                    with _spawning:
+                        if closing.is_set():
+                            return
+                        self._processes[number] = self._spawn()
+                    fresh = True
+
+        complete = False
+        try:
+            for number in range(len(self._processes)):
+                threading.Thread(target=serve_one, args=(number,), daemon=True).start()
+            for _ in items:
+                yield self._next(answers)
+            complete = True
+        finally:
+            with _spawning:
+                closing.set()
+            if not complete:
+                self.close()
+
+    @staticmethod
+    def _next(answers: queue.SimpleQueue[Answer]) -> tuple[int, Any]:
+        while True:
+            try:
+                kind, first, second = answers.get(
+                    timeout=0.5
+                )  # a timeout lets Ctrl-C through on every platform
+            except queue.Empty:
+                continue
+            if kind == "done":
+                return first, second
+            if kind == "failed":
+                raise first
+            raise WorkerFailed(first)
+
+
+def _converse(
+    process: Any,
+    payload: bytes,
+    waiting: queue.SimpleQueue[int],
+    answers: queue.SimpleQueue[Answer],
+) -> None:
+    """Hand one worker the job, then one number at a time."""
+    try:
+        pickle.dump(payload, process.stdin)
+        while True:
+            try:
+                number = waiting.get_nowait()
+            except queue.Empty:
+                process.stdin.flush()
+                return
+            pickle.dump(number, process.stdin)
+            process.stdin.flush()
+            answers.put(pickle.load(process.stdout))
+    except (OSError, EOFError, pickle.UnpicklingError, ValueError):
+        answers.put(("died", _obituary(process), None))
+
+
+def _close_pipes(process: Any) -> None:
+    for stream in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):
+            stream.close()
+
+
+def _obituary(process: Any) -> str:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=5)
+    code = process.returncode
+    if code is not None and code < 0:
+        reason = f"was ended by signal {-code} ({signal.Signals(-code).name})"
+        hint = (
+            "; the machine was probably out of memory: try fewer workers"
+            if code == -signal.SIGKILL
+            else ""
+        )
+        return f"a worker process {reason}{hint}"
+    return f"a worker process ended early with exit code {code}"
+
+
+def serve() -> None:
+    """The worker's side: read jobs (bytes) and numbers; write ("done", number, result) or ("failed", error, None) for a number."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # anything printed goes to stderr, not into the answers
+    tasks = sys.stdin.buffer
+    inbox: queue.SimpleQueue[int | bytes] = queue.SimpleQueue()
+
+    def listen() -> None:
+        while True:
+            try:
+                inbox.put(pickle.load(tasks))
+            except Exception:  # the parent closed the pipe or died: nothing is left to work for
+                os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    job: Callable[[int], Any] = _no_job
+    while True:
+        message = inbox.get()
+        if isinstance(message, bytes):
+            try:
+                job = pickle.loads(message)
+            except Exception as error:
+                job = _Unreadable(str(error))
+            continue
+        try:
+            answer: Answer = ("done", message, job(message))
+        except BaseException as error:
+            answer = ("failed", error, None)
+        try:
+            payload = pickle.dumps(answer)
+        except Exception:
+            payload = pickle.dumps(("failed", WorkerFailed(repr(answer[1])), None))
+        answers.write(payload)
+        answers.flush()
+
+
+class _Unreadable:
+    """A job that could not be unpickled here: says so for every number."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __call__(self, number: int) -> Any:
+        hint = f"the worker could not read it: {self._reason}"
+        raise InvalidParameter(
+            "workers", "1 for a problem that other processes cannot load", "more", hint
+        )
+
+
+def _no_job(number: int) -> Any:
+    raise WorkerFailed(f"number {number} came before its job")

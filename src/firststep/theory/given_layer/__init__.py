@@ -1,0 +1,1 @@
+"""The ridge fit of a first layer that is given."""

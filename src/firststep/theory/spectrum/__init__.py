@@ -1,0 +1,1 @@
+"""The spectrum of the trained layer and of its kernel."""
