@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firststep.numerics.tall import ROWS, tall_qr
+from firststep.numerics.linear_algebra import ROWS, tall_qr
 
 
 @pytest.mark.parametrize("rows", [5, ROWS, 3 * ROWS, 5 * ROWS + 17])

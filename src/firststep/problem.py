@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import (
@@ -97,7 +97,7 @@ def ridge_values(source: Any) -> float | tuple[float, ...]:
 
 def _ridge_number(value: Any) -> float:
     try:
-        return number("ridge", value, 0.0, high=1e30)
+        return number("ridge", value, 0.0, high=ARRAYS["ridge"].high)
     except InvalidParameter:
         raise InvalidParameter("ridge", RIDGE_ALLOWED, value) from None
 
@@ -192,6 +192,30 @@ class Sizes:
     step_samples: int  # n0, gradient step
 
 
+class Bounds(NamedTuple):
+    """What a number may be: at least ``low`` (more, if ``strict``) and at most ``high``."""
+
+    low: float
+    strict: bool = False
+    high: float = math.inf
+
+
+# The numbers that may also be asked for as arrays, in the order of the equations.
+ARRAYS: dict[str, Bounds] = {
+    "alpha": Bounds(0.0, strict=True),
+    "beta": Bounds(0.0, strict=True),
+    "alpha0": Bounds(0.0),
+    "step": Bounds(0.0),
+    "ridge": Bounds(0.0, high=1e30),
+    "noise": Bounds(0.0),
+}
+
+
+def _bounded(name: str) -> BeforeValidator:
+    bounds = ARRAYS[name]
+    return _field(lambda v: number(name, v, bounds.low, bounds.strict, bounds.high))
+
+
 class Problem(BaseModel):
     """One question: a student, a teacher, the proportions, the step, the ridge.
 
@@ -210,17 +234,17 @@ class Problem(BaseModel):
     teacher: Annotated[InstanceOf[Activation], _field(_teacher)] = Field(
         description="activation of the teacher: a name or an expression in z"
     )
-    alpha: Annotated[float, _field(lambda v: number("alpha", v, 0, strict=True))] = Field(
+    alpha: Annotated[float, _bounded("alpha")] = Field(
         description="n/d, samples per dimension in the ridge fit"
     )
-    beta: Annotated[float, _field(lambda v: number("beta", v, 0, strict=True))] = Field(
+    beta: Annotated[float, _bounded("beta")] = Field(
         description="N/d, width per dimension"
     )
-    alpha0: Annotated[float, _field(lambda v: number("alpha0", v, 0))] = Field(
+    alpha0: Annotated[float, _bounded("alpha0")] = Field(
         default_factory=lambda data: data.get("alpha", 1.0),
         description="n0/d, samples per dimension in the gradient step; 0: no step; default: alpha",
     )
-    step: Annotated[float, _field(lambda v: number("step", v, 0))] = Field(
+    step: Annotated[float, _bounded("step")] = Field(
         default=1.0, description="step size: eta = step * N**step-exponent"
     )
     step_exponent: Annotated[float, _field(lambda v: number("step-exponent", v, 0, high=1))] = (
@@ -230,7 +254,7 @@ class Problem(BaseModel):
         default=0.01,
         description="ridge, several values, or a range such as 1e-4..1e2:13; 0: ridgeless",
     )
-    noise: Annotated[float, _field(lambda v: number("noise", v, 0))] = Field(
+    noise: Annotated[float, _bounded("noise")] = Field(
         default=0.0, description="standard deviation of the label noise"
     )
     readout: Annotated[InstanceOf[ReadoutLaw], _field(readout_law)] = Field(

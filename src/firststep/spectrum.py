@@ -18,7 +18,7 @@ from firststep.errors import InvalidParameter
 from firststep.problem import MAX_SIZE, Problem, Sizes, choice, whole
 from firststep.results import Interrupted, aligned, as_html, plain, versions, with_error
 from firststep.simulation.running.spectra import check_memory, layer_spectrum
-from firststep.theory.one_step.predict import BULKS
+from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 from firststep.theory.spectrum.resolvent import MATRICES
 

@@ -10,8 +10,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from firststep import Problem, predict
-from firststep.theory.one_step.resolvent import State
-from firststep.theory.one_step.risk import coherent_noise
+from firststep.theory.one_step.mean import coherent_energy
+from firststep.theory.one_step.system import State
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_predict import solve
@@ -62,7 +62,7 @@ def test_paired_simulations_with_and_without_it(step: float, readout: str) -> No
                 risks.append(np.mean((seen @ fit - np.sin(tests @ theta)) ** 2))
             differences.append(risks[0] - risks[1])
     measured, error = np.mean(differences), np.std(differences) / np.sqrt(len(differences))
-    expected = solve(problem, own_output=False).risk - predict(problem).risk
+    expected = solve(problem, has_own_output=False).risk - predict(problem).risk
     assert abs(expected) > 10 * error
     assert expected == pytest.approx(measured, rel=0.12, abs=3 * error)
 
@@ -85,12 +85,12 @@ def test_noise_along_the_readout_by_brute_force() -> None:
         found += units @ np.linalg.solve(np.diag(diagonal[kind]) + moved @ moved.T, units.T) / draws
 
     class Parts:
-        mass = np.array([[0.65, 0.65]])
+        neurons = np.array([[0.65, 0.65]])
         readout = values[None]
         feedback = np.array([q])
 
     state = State(None, diagonal[None], energy[None], None)
-    noise, _ = coherent_noise(Parts, Parts, state, np)  # type: ignore[arg-type]
+    noise, _ = coherent_energy(Parts, Parts, state)  # type: ignore[arg-type]
     assert found == pytest.approx(np.linalg.inv(noise[0]), rel=0.05, abs=0.02 * np.abs(found).max())
     assert abs(found[1, 1] * energy[1] - 1) > 0.1  # it is not a small effect here
 
@@ -110,11 +110,13 @@ def test_it_vanishes_with_the_dimension_and_is_not_in_the_spiked_model() -> None
     gaps = []
     for d in (200, 2000, 20_000):
         with_it = predict(problem.replace(dimension=d)).risk
-        gaps.append(abs(solve(problem.replace(dimension=d), own_output=False).risk / with_it - 1))
+        gaps.append(
+            abs(solve(problem.replace(dimension=d), has_own_output=False).risk / with_it - 1)
+        )
     assert gaps[0] > 3 * gaps[1] > 9 * gaps[2]
     spiked = problem.replace(dimension=200)
     assert predict(spiked, bulk="isotropic").risk == pytest.approx(
-        solve(spiked, "isotropic", own_output=False).risk, rel=1e-12
+        solve(spiked, "isotropic", has_own_output=False).risk, rel=1e-12
     )
 
 
@@ -132,15 +134,15 @@ def test_derivative_of_the_coherent_part(readout: str) -> None:
         ridge=0.05,
         dimension=300,
     )
-    setup, solution, _, _ = prepared(problem)
-    bulk, mean, state = setup.bulk, setup.mean, solution.state
-    source = np.random.default_rng(0).standard_normal(bulk.mass.shape)
+    system, solution = prepared(problem)
+    bulk, mean, state = system.bulk, system.mean, solution.state
+    source = np.random.default_rng(0).standard_normal(bulk.neurons.shape)
 
     def value(energy: np.ndarray, diagonal: np.ndarray) -> float:
-        noise, _ = coherent_noise(bulk, mean, state._replace(energy=energy, diagonal=diagonal), np)
+        noise, _ = coherent_energy(bulk, mean, state._replace(energy=energy, diagonal=diagonal))
         return float(source[0] @ np.linalg.solve(noise[0], source[0]))
 
-    noise, turn = coherent_noise(bulk, mean, state, np)
+    noise, turn = coherent_energy(bulk, mean, state)
     answer = np.linalg.solve(noise[0], source[0])
     turned = turn[0] @ answer
     for place in range(0, source.shape[1], 7):

@@ -12,9 +12,10 @@ import pytest
 
 from firststep import InvalidParameter, NotConverged, Problem, predict, small_step
 from firststep.theory.one_step import fit as ridge_equations
-from firststep.theory.one_step import predict as verb
+from firststep.theory.one_step import question as verb
 from firststep.theory.one_step import solve as solver
 from firststep.theory.one_step.nodes import choose
+from firststep.theory.one_step.predict import step_constants
 
 sys.path.insert(0, str(Path(__file__).parent))
 import oracle
@@ -54,7 +55,10 @@ def test_agrees_with_an_independent_transcription(entry: dict[str, Any]) -> None
     problem = Problem(**entry["problem"])
     small = problem.dimension == np.inf and problem.step_exponent == 0
     found = solve(
-        problem, entry["bulk"], common_mode=small and problem.readout.mean != 0, own_output=False
+        problem,
+        entry["bulk"],
+        has_common_mode=small and problem.readout.mean != 0,
+        has_own_output=False,
     )
     assert found.risk == pytest.approx(entry["risk"], rel=2e-9 + 2 * entry["accuracy"])
     assert found.training_error == pytest.approx(entry["training_error"], rel=1e-6, abs=1e-11)
@@ -79,7 +83,7 @@ def test_agrees_with_an_independent_transcription(entry: dict[str, Any]) -> None
 )
 def test_agrees_with_the_special_case_of_odd_students(changes: dict[str, Any]) -> None:
     problem = Problem(**{"alpha": 2.0, "beta": 1.3, "readout": "ones", "init": "sphere", **changes})
-    found = solve(problem, common_mode=False, own_output=False)
+    found = solve(problem, has_common_mode=False, has_own_output=False)
     expected = oracle.odd_single(problem)
     assert found.risk == pytest.approx(expected["risk"], rel=1e-8)
 
@@ -200,7 +204,7 @@ def test_doubling_every_rule_changes_nothing(
     resolution = resolution._replace(
         teacher=resolution.teacher._replace(nodes=2 * resolution.teacher.nodes)
     )
-    doubled = solver._solve_group(model, problem.readout, resolution, numbers)[0]
+    doubled = solver._solve_batch(solver.Batch(model, problem.readout, resolution, numbers))[0]
     gap = abs(found.risk - doubled.risk)
     assert gap <= limit * found.risk
     assert gap <= found.quadrature_error
@@ -357,12 +361,12 @@ def test_the_mean_features_are_fitted_freely_at_infinite_dimension() -> None:
             readout="ones",
         )
     ).points[0]
-    left = ones.weights * (ones.target[0] - ones.learned)
+    left = ones.shrunk * (ones.target[0] - ones.learned)
     problem = Problem(
         student="tanh", teacher="sin", alpha=3, beta=1, alpha0=5, step=2, ridge=0.1, readout="ones"
     )
     values, _ = verb.broadcast(problem, {})
-    constants = verb.step_constants(problem, values)
+    constants = step_constants(problem, values)
     z = np.linspace(-9, 9, 2001)
     weight = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
     feature = (

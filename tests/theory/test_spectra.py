@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from typing import Any
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
 from firststep.theory.closed_forms import isotropic_spectrum, weight_spectrum
+from firststep.theory.one_step.mean import forms
 from firststep.theory.one_step.predict import predict
-from firststep.theory.one_step.resolvent import equations
-from firststep.theory.one_step.risk import forms
+from firststep.theory.one_step.resolvent import equations, start
 from firststep.theory.spectrum import law as spectra
 from firststep.theory.spectrum import outliers, resolvent
 from firststep.theory.spectrum.law import spectral_law
@@ -185,8 +186,8 @@ def test_the_bulk_is_that_of_rows_with_its_covariance(student: str, beta: float)
         inputs.T @ (labels[:, None] * inputs) / n0,
         inputs.T @ (labels[:, None] ** 2 * inputs) / n0,
     )
-    tilted = np.eye(d) + 4 * constants.linear * data
-    covariance = tilted @ tilted + 16 * constants.rest / 0.5 * square
+    tilted = np.eye(d) + 4 * constants.c2 * data
+    covariance = tilted @ tilted + 16 * constants.tau / 0.5 * square
     rows = np.linalg.cholesky(covariance) @ rng.standard_normal((d, round(beta * d))) / math.sqrt(d)
     values = np.sort(np.linalg.svd(rows, compute_uv=False))
     found = spectral_law(question)
@@ -199,16 +200,16 @@ def test_the_bulk_is_that_of_rows_with_its_covariance(student: str, beta: float)
 
 def mean_kernel(made: resolvent.Ensemble, state: Any) -> Any:
     """Kmean on the nodes of kappa, for readouts that do not hear their own output."""
-    setup = made.copies(1)
-    bulk, mean = setup.bulk, setup.mean
-    at = equations(bulk, state, np)
+    bulk, mean = made.system.bulk, made.system.mean
+    at = equations(bulk, state)
+    theta = at.pencil.theta[..., None]
     along = bulk.basis * mean.kappa
     vectors = along if mean.linear_chaos is None else np.concatenate([along, mean.by_variance], 1)
     vectors = np.pad(vectors, ((0, 0), (0, 0), (0, mean.mean.shape[-1] - vectors.shape[-1])))
-    kernel = np.swapaxes(vectors, 1, 2) @ forms(bulk, mean, state, at, np).rows @ vectors
+    kernel = np.swapaxes(vectors, 1, 2) @ forms(made.system, state, at).rows @ vectors
     for psi in mean.fluctuations:
-        kernel = kernel + np.swapaxes(psi, 1, 2) @ (psi * at.theta[..., None])
-    return (kernel + 300 * np.swapaxes(mean.mean, 1, 2) @ (mean.mean * at.theta[..., None]))[0]
+        kernel = kernel + np.swapaxes(psi, 1, 2) @ (psi * theta)
+    return (kernel + 300 * np.swapaxes(mean.mean, 1, 2) @ (mean.mean * theta))[0]
 
 
 @pytest.mark.parametrize("changes", CASES[:3])
@@ -217,8 +218,8 @@ def test_an_outlier_is_a_zero_of_the_determinant(changes: dict[str, Any], of: st
     """det(1 + Kmean S) on the nodes of kappa, against the count by which outliers are found."""
     question = problem(dimension=300, **changes)
     made = resolvent.ensemble(question, of, "exact")
-    plain = made.setup._replace(mean=made.setup.mean._replace(feedback=None))
-    made = resolvent.Ensemble(**{**made.__dict__, "setup": plain})
+    plain = made.system._replace(mean=made.system.mean._replace(feedback=None))
+    made = dataclasses.replace(made, system=plain)
     track = resolvent.Track(made)
     edge = spectral_law(question, of).edges[1] ** (2 if of == "weights" else 1)
     found = outliers.above(track, edge)
@@ -226,18 +227,11 @@ def test_an_outlier_is_a_zero_of_the_determinant(changes: dict[str, Any], of: st
     for z in found:
         signs = []
         for place in (z * (1 - 1e-4), z * (1 + 1e-4)):
-            solved = resolvent.polish(
-                made, resolvent.first_state(made, np.array([-place])), np.array([-place]), 1e-10, 30
-            )
-            root = np.sqrt(
-                np.tile(
-                    solved.weights[0],
-                    mean_kernel(made, solved.state).shape[0] // solved.weights.shape[1],
-                )
-            )
-            matrix = (
-                np.eye(root.size) + root[:, None] * mean_kernel(made, solved.state) * root[None, :]
-            )
+            ridge = np.array([-place])
+            solved = resolvent.polish(made, start(made.at(ridge)), ridge, 1e-10, 30)
+            kernel = mean_kernel(made, solved.state)
+            root = np.sqrt(np.tile(solved.shrunk[0], len(kernel) // solved.shrunk.shape[1]))
+            matrix = np.eye(root.size) + root[:, None] * kernel * root[None, :]
             signs.append(np.sum(np.linalg.eigvalsh(matrix) < 0))
         assert signs[0] == signs[1] + 1
 

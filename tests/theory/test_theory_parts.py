@@ -8,52 +8,28 @@ import scipy.special
 
 from firststep import Problem
 from firststep.activations import activation
-from firststep.theory.one_step import predict as verb
-from firststep.theory.one_step.fit import solve_numpy, start
+from firststep.numerics.linear_algebra import thin_svd
+from firststep.theory.one_step.fit import Solution, from_above
+from firststep.theory.one_step.fit import solve as solve_fit
 from firststep.theory.one_step.labels import label_rule
-from firststep.theory.one_step.moments import assemble, conditional, readout_rule
-from firststep.theory.one_step.nodes import READOUT_SPACING, choose, rules_for
-from firststep.theory.one_step.resolvent import (
-    State,
-    equations,
-    overlap_map,
-    overlaps,
-    pencil_of,
-    resolvent_map,
-    respond,
-    thin_svd,
-    triangle,
-    unfold,
-)
-from firststep.theory.one_step.step import step_law
+from firststep.theory.one_step.moments import Conditional, assemble
+from firststep.theory.one_step.nodes import READOUT_SPACING, choose, gaussian_readout, rules_for
+from firststep.theory.one_step.question import broadcast, model_of, numbers_of
+from firststep.theory.one_step.resolvent import Pencil, equations, overlaps_of, resolvent_map, start
+from firststep.theory.one_step.response import respond
+from firststep.theory.one_step.system import State, System, triangle, unfold
+from firststep.theory.step import step_law
 from firststep.theory.student import slope_constants
 
 
-def prepared(problem: Problem):  # type: ignore[no-untyped-def]
-    """The setup of a problem, its solution, and the numbers."""
-    values, _ = verb.broadcast(problem, {})
-    model, numbers = verb.model_of(problem, "exact", True), verb.numbers_of(problem, values, True)
+def prepared(problem: Problem) -> tuple[System, Solution]:
+    """The equations of a problem, and their solution."""
+    values, _ = broadcast(problem, {})
+    model, numbers = model_of(problem, "exact", True), numbers_of(problem, values, True)
     rules = rules_for(model, problem.readout, choose(model, problem.readout, numbers)[0], numbers)
-    setup = assemble(
-        model,
-        rules,
-        numbers,
-        conditional(model, rules, numbers, np, scipy.special),
-        None,
-        np,
-        lambda x: x,
-        3e-5,
-    )
-    state = start(setup.bulk, numbers.ridge, rules.omega, setup.variance, np)
-    before = np.broadcast_to(rules.omega, (1, rules.omega.size))
-    return (
-        setup,
-        solve_numpy(
-            setup.bulk, setup.mean, state, before, numbers.ridge, rules.omega, numbers.alpha
-        ),
-        numbers,
-        rules,
-    )
+    given = Conditional.of(model, rules, numbers)
+    system = assemble(model, rules, numbers, given, cut=3e-5)
+    return system, solve_fit(system, from_above(system))
 
 
 def test_constants_by_another_rule() -> None:
@@ -64,10 +40,10 @@ def test_constants_by_another_rule() -> None:
         found = slope_constants(student)
         slope = student.evaluate_derivative(nodes)
         q = slope - np.sum(weights * slope) - np.sum(weights * nodes * slope) * nodes
-        assert found.rest == pytest.approx(np.sum(weights * q**2), rel=1e-7)
-        assert found.third == pytest.approx(np.sum(weights * q * (nodes**2 - 1)), abs=1e-9)
+        assert found.tau == pytest.approx(np.sum(weights * q**2), rel=1e-7)
+        assert found.c3 == pytest.approx(np.sum(weights * q * (nodes**2 - 1)), abs=1e-9)
         assert found.b2 == pytest.approx(np.sum(weights * q * (nodes**3 - nodes)) / 2, abs=1e-9)
-        assert found.cube == pytest.approx(np.sum(weights * q**3), abs=1e-9)
+        assert found.s3 == pytest.approx(np.sum(weights * q**3), abs=1e-9)
     assert slope_constants(activation("centered(relu)")).has_linear_fluctuation is False
     assert slope_constants(activation("tanh")).is_odd
     assert slope_constants(activation("sigmoid")).is_odd is False
@@ -138,10 +114,9 @@ def test_step_constants_match_a_sampled_step() -> None:
         slope_constants(student),
         rule.nodes[None],
         rule.weights[None],
-        alpha0 * one,
-        rate * one,
-        one[None],
-        np,
+        alpha0=alpha0 * one,
+        rate=rate * one,
+        readout=one[None],
     )
     assert along.mean() == pytest.approx(float(law.spike[0, 0]), rel=0.03)
     assert size.mean() == pytest.approx(float(law.variance[0, 0]), rel=0.03)
@@ -165,14 +140,14 @@ def test_response_of_the_resolvent_by_differences(student: str, readout: str) ->
         noise=0.2,
         readout=readout,
     )
-    setup, solution, _, _ = prepared(problem)
-    bulk, state = setup.bulk, solution.state
+    system, solution = prepared(problem)
+    bulk, state = system.bulk, solution.state
     assert solution.residual < 1e-11
-    at_solution = equations(bulk, state, np)
-    found = respond(bulk, state, at_solution, np)
+    at_solution = equations(bulk, state)
+    found = respond(bulk, state, at_solution)
     size, n = state.overlaps.shape[-1], state.resolvent.shape[-1]
     rng = np.random.default_rng(1)
-    change = rng.standard_normal((1, at_solution.slope.shape[1])) * 1e-3
+    change = rng.standard_normal((1, at_solution.force.shape[1])) * 1e-3
     rows = triangle(size)[0]
 
     def moved(by: float) -> tuple[np.ndarray, np.ndarray]:
@@ -183,18 +158,18 @@ def test_response_of_the_resolvent_by_differences(student: str, readout: str) ->
             state.resolvent
             + by * unfold((found.resolvent_by_overlap @ change[..., None])[..., 0], n),
         )
-        again = equations(bulk, at, np)
-        pencil = pencil_of(bulk, at.overlaps, at.energy, np)
-        return again.slope, resolvent_map(bulk, pencil, at.resolvent, np)[0] - at.resolvent
+        again = equations(bulk, at)
+        pencil = Pencil.of(bulk, at.overlaps, at.energy)
+        return again.force, resolvent_map(bulk, pencil, at.resolvent).z - at.resolvent
 
     h = 1e-3
     up, down = moved(h), moved(-h)
     slope = (up[0] - down[0]) / (2 * h)
-    expected = (found.slope_by_overlap @ change[..., None])[..., 0]
+    expected = (found.force_by_overlap @ change[..., None])[..., 0]
     assert slope == pytest.approx(expected, rel=1e-4, abs=1e-6 * np.abs(expected).max())
     assert np.abs(up[1] - down[1]).max() / (2 * h) < 1e-5 * np.abs(expected).max()
-    mapping = overlap_map(bulk, np)
-    curvature = np.swapaxes(mapping, 1, 2) @ found.slope_by_overlap @ mapping
+    mapping = system.overlap_map
+    curvature = np.swapaxes(mapping, 1, 2) @ found.force_by_overlap @ mapping
     limit = 1e-4 if readout == "gaussian" else 1e-9  # a Gaussian readout is cut at 3e-5
     asymmetry = float(np.abs(curvature - np.swapaxes(curvature, 1, 2)).max())
     assert asymmetry < limit * float(np.abs(curvature).max())
@@ -212,13 +187,12 @@ def test_newton_comes_down_from_above() -> None:
         ridge=1e-8,
         readout="ones",
     )
-    setup, solution, numbers, rules = prepared(problem)
-    first = start(setup.bulk, numbers.ridge, rules.omega, setup.variance, np)
-    assert np.all(first.energy >= solution.state.energy)
-    assert np.all(rules.omega >= solution.weights)
+    system, solution = prepared(problem)
+    assert np.all(start(system).energy >= solution.state.energy)
+    assert np.all(system.omega >= solution.shrunk)
     assert solution.iterations < 40
-    packed = (overlap_map(setup.bulk, np) @ solution.weights[..., None])[..., 0]
-    matrix, diagonal = overlaps(setup.bulk, packed, numbers.ridge, np)
+    packed = (system.overlap_map @ solution.shrunk[..., None])[..., 0]
+    matrix, diagonal = overlaps_of(system, packed)
     assert matrix == pytest.approx(solution.state.overlaps, rel=1e-8)
     assert diagonal == pytest.approx(solution.state.diagonal, rel=1e-8)
 
@@ -226,7 +200,7 @@ def test_newton_comes_down_from_above() -> None:
 @pytest.mark.parametrize("shape", [(3, 2, 7), (3, 7, 2), (2, 1, 5), (2, 5, 1), (2, 6, 9)])
 def test_thin_svd(shape: tuple[int, ...]) -> None:
     matrix = np.random.default_rng(2).standard_normal(shape)
-    left, size, right = thin_svd(matrix, np)
+    left, size, right = thin_svd(matrix)
     assert left @ (size[..., None] * right) == pytest.approx(matrix, abs=1e-12)
     assert size == pytest.approx(np.linalg.svd(matrix, compute_uv=False), rel=1e-10)
 
@@ -234,7 +208,7 @@ def test_thin_svd(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("scale", [1.0, 0.125, 2.0**-9])
 def test_readout_rule_has_the_moments_of_a_gaussian(scale: float) -> None:
     for fold in (False, True):
-        values, weights = readout_rule(scale, READOUT_SPACING, fold)
+        _, values, weights = gaussian_readout(scale, READOUT_SPACING, fold)
         for power, moment in ((0, 1.0), (2, 1.0), (4, 3.0), (6, 15.0)):
             assert np.sum(weights * values**power) == pytest.approx(moment, rel=1e-9 * (1 + power))
         assert np.sum(weights / (1 + values**2)) == pytest.approx(

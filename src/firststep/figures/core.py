@@ -25,7 +25,8 @@ from firststep.store import DONE, Record, Store
 from firststep.sweep.engine import Tally, Watcher, execute, results_of
 from firststep.sweep.executors import Executor
 from firststep.sweep.units import Replicate
-from firststep.theory.one_step.predict import NUMERIC, predict
+from firststep.theory.one_step.predict import predict
+from firststep.theory.one_step.question import NUMERIC
 
 CLOSE = 0.015  # relative difference that is agreement whatever the standard error
 SIGNIFICANCE = 0.01  # chance that one of all points of a figure is called apart although it is not

@@ -11,12 +11,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from firststep.numerics.library import library_of
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+# A function of an array, entry by entry; of several integrands, one row each.
+Function = Callable[[Any], Any]
+REACH = 8.5  # of Gaussian integrals: P(|z| > 8.5) = 2e-17
 
 _REACHES = (9.0, 13.0, 19.0, 27.0, 38.0)  # phi(38) is the smallest normal double
 _NODES = 16
@@ -129,70 +135,74 @@ def gaussian_expectation(
 class ShiftedMoments(NamedTuple):
     """Moments of f(a + b z), z ~ N(0, 1)."""
 
-    mean: Any  # mu0 = E f
-    slope: Any  # mu1 = E[z f]/b, which is d mu0/da
-    rest: Any  # mu2 = E f^2 - mu0^2 - b^2 mu1^2, a variance
-    spread: Any  # E[(z^2 - 1) f]/(2 b^2), which is d mu0/d(b^2)
+    mean: Float[Array, "*shape"]  # mu0 = E f
+    slope: Float[Array, "*shape"]  # mu1 = E[z f]/b, which is d mu0/da
+    scatter: Float[Array, "*shape"]  # mu2 = E f^2 - mu0^2 - b^2 mu1^2, a variance
+    by_variance: Float[Array, "*shape"]  # mu0' = E[(z^2 - 1) f]/(2 b^2), which is d mu0/d(b^2)
 
 
 def shifted_moments(
-    function: Callable[[Any], Any],
-    shift: Any,
-    scale: Any,
+    function: Function,
+    shift: Float[Array, "*shape"],
+    scale: Float[Array, "*shape"],
     kinks: Sequence[float] = (),
     nodes: int = 240,
-    xp: Any = np,
 ) -> ShiftedMoments:
-    """The moments of f(a + b z) for arrays a = shift, b = scale > 0 of one shape, in the array library ``xp``.
+    """The moments of f(a + b z) for arrays a = shift, b = scale > 0, in the library of a.
 
-    Smooth f: trapezoid on [-8.5, 8.5] with ``nodes`` intervals (spectrally accurate). Kinked f: the interval is split at
-    (kink - a)/b and each piece gets panels of Gauss-Legendre nodes, 2 ``nodes`` in all and at least 16 a piece.
-    mu2 is computed as the mean square of f - mu0 - b mu1 z, so it is never negative.
+    Smooth f: trapezoid on [-8.5, 8.5] with ``nodes`` intervals (spectrally accurate). Kinked f: the
+    interval is split at (kink - a)/b and each piece gets panels of Gauss-Legendre nodes, 2 ``nodes``
+    in all and at least 16 a piece. mu2 is computed as the mean square of f - mu0 - b mu1 z, so it
+    is never negative.
     """
+    lib = library_of(shift)
+    xp = lib.xp
     shift, scale = xp.broadcast_arrays(xp.asarray(shift, float), xp.asarray(scale, float))
-    if xp is np and shift.size > 1 and shift.size * nodes > _AT_ONCE:
+    if lib.is_numpy and shift.size > 1 and shift.size * nodes > _AT_ONCE:
         each = max(1, _AT_ONCE // nodes)
         flat_shift, flat_scale = shift.ravel(), scale.ravel()
+        pieces = [slice(i, i + each) for i in range(0, shift.size, each)]
         parts = [
-            shifted_moments(
-                function, flat_shift[i : i + each], flat_scale[i : i + each], kinks, nodes
-            )
-            for i in range(0, shift.size, each)
+            shifted_moments(function, flat_shift[some], flat_scale[some], kinks, nodes)
+            for some in pieces
         ]
-        return ShiftedMoments(
-            *[np.concatenate(part).reshape(shift.shape) for part in zip(*parts, strict=True)]
-        )
-    reach = 8.5
-    if kinks:
-        cuts = [xp.clip((kink - shift) / scale, -reach, reach) for kink in sorted(kinks)]
-        bounds = xp.stack([xp.full_like(shift, -reach), *cuts, xp.full_like(shift, reach)], axis=-1)
-        each = max(16, 2 * nodes // (len(cuts) + 1))
-        panels = max(1, each // 40)
-        unit, unit_weights = legendre(each // panels)
-        offsets = (np.arange(panels)[:, None] + (1 + unit) / 2).ravel() / panels
-        widths = xp.diff(bounds, axis=-1)[..., None]
-        z = (bounds[..., :-1, None] + widths * offsets).reshape(*shift.shape, -1)
-        weights = (widths * (np.tile(unit_weights, panels) / (2 * panels))).reshape(
-            *shift.shape, -1
-        )
-    else:
-        z = np.linspace(-reach, reach, nodes + 1)
-        weights = np.full(nodes + 1, 2 * reach / nodes)
+        whole = (np.concatenate(part).reshape(shift.shape) for part in zip(*parts, strict=True))
+        return ShiftedMoments(*whole)
+    z, weights = _split_rule(shift, scale, kinks, nodes) if kinks else _smooth_rule(nodes)
     weights = weights * xp.exp(-z * z / 2) / np.sqrt(2 * np.pi)
     values = function(shift[..., None] + scale[..., None] * z)
     if kinks:
         weighted = weights * values
-        mean, linear, quadratic = (
-            weighted.sum(-1),
-            (weighted * z).sum(-1),
-            (weighted * (z * z - 1)).sum(-1),
-        )
+        mean, linear = weighted.sum(-1), (weighted * z).sum(-1)
+        quadratic = (weighted * (z * z - 1)).sum(-1)
     else:
         projected = values @ xp.stack([weights, weights * z, weights * (z * z - 1)], axis=-1)
         mean, linear, quadratic = projected[..., 0], projected[..., 1], projected[..., 2]
-    rest = values - mean[..., None] - linear[..., None] * z
-    variance = (weights * rest * rest).sum(-1) if kinks else (rest * rest) @ weights
-    return ShiftedMoments(mean, linear / scale, variance, quadratic / (2 * scale**2))
+    left = values - mean[..., None] - linear[..., None] * z
+    scatter = (weights * left * left).sum(-1) if kinks else (left * left) @ weights
+    return ShiftedMoments(mean, linear / scale, scatter, quadratic / (2 * scale**2))
+
+
+def _smooth_rule(nodes: int) -> tuple[Float[Array, " z"], Float[Array, " z"]]:
+    return np.linspace(-REACH, REACH, nodes + 1), np.full(nodes + 1, 2 * REACH / nodes)
+
+
+def _split_rule(
+    shift: Float[Array, "*shape"], scale: Float[Array, "*shape"], kinks: Sequence[float], nodes: int
+) -> tuple[Float[Array, "*shape z"], Float[Array, "*shape z"]]:
+    """Gauss-Legendre panels between the kinks, for every pair of shift and scale."""
+    xp = library_of(shift).xp
+    cuts = [xp.clip((kink - shift) / scale, -REACH, REACH) for kink in sorted(kinks)]
+    ends = xp.full_like(shift, -REACH), xp.full_like(shift, REACH)
+    bounds = xp.stack([ends[0], *cuts, ends[1]], axis=-1)
+    each = max(16, 2 * nodes // (len(cuts) + 1))
+    panels = max(1, each // 40)
+    unit, unit_weights = legendre(each // panels)
+    offsets = (np.arange(panels)[:, None] + (1 + unit) / 2).ravel() / panels
+    widths = xp.diff(bounds, axis=-1)[..., None]
+    z = (bounds[..., :-1, None] + widths * offsets).reshape(*shift.shape, -1)
+    weights = widths * (np.tile(unit_weights, panels) / (2 * panels))
+    return z, weights.reshape(*shift.shape, -1)
 
 
 def gaussian_product(
@@ -211,7 +221,7 @@ def gaussian_product(
     (f, g), (first, second), (b, other) = functions, kinks, scales
     correlation = min(1.0, max(-1.0, correlation))
     rest = math.sqrt(max(1 - correlation**2, 1e-18))
-    reach = 8.5
+    reach = REACH
     cuts = [np.clip((kink - shifts[0]) / b, -reach, reach) for kink in first]
     if abs(correlation) > 1e-3:
         cuts += [

@@ -20,7 +20,8 @@ from firststep.problem import Problem
 from firststep.simulation.design import TRAINED
 from firststep.simulation.running.simulate import PER_RIDGE, simulate
 from firststep.store import DONE, LOST, REFUSED, Record, canonical, clean, key_of
-from firststep.theory.one_step.predict import NUMERIC, predict
+from firststep.theory.one_step.predict import predict
+from firststep.theory.one_step.question import NUMERIC
 
 # Raised when a change of the code changes its numbers: old results are then computed again.
 THEORY_REVISION, SIMULATION_REVISION = 1, 1

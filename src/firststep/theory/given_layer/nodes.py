@@ -86,7 +86,7 @@ class Target:
         h1 = np.stack([each.slope for each in single], axis=1)
         second = h0**2 + self.noise**2
         for j, (one, each) in enumerate(zip(self.terms, single, strict=True)):
-            second = second + each.rest + (widths[j] * each.slope) ** 2
+            second = second + each.scatter + (widths[j] * each.slope) ** 2
             for other in range(j):
                 correlation = float(self.across[j, other] / (widths[j] * widths[other]))
                 pair = gaussian_product(

@@ -1,10 +1,11 @@
 """The same equations in JAX: differentiable, traceable, on a GPU where there is one.
 
-The solution is found by the Newton iteration of ``ridge_equations`` in ``lax.while_loop``, outside of differentiation. The last
-Newton steps are taken inside: at the solution, x - J(x)^-1 R(x, parameters) has the derivative -J^-1 dR/dparameters of the
-implicit function theorem, whatever the iteration did (one step at d = infinity; at finite d, where J leaves out terms of order
-1/d, several). Nodes are those of the NumPy solver at the values given, or at the problem's own where the values are not known
-yet (inside jit).
+The solution is found by the Newton iteration of ``fit``, outside of differentiation. The last
+Newton steps are taken inside: at the solution, x - J(x)^-1 R(x, parameters) has the derivative
+-J^-1 dR/dparameters of the implicit function theorem, whatever the iteration did (one step at
+d = infinity; at finite d, where J leaves out terms of order 1/d, several). Nodes are those of the
+NumPy solver at the values given, or at the problem's own where the values are not known yet
+(inside jit).
 """
 
 from __future__ import annotations
@@ -13,79 +14,66 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 from jax import lax
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.readouts import ReadoutLaw
-from firststep.theory.one_step.fit import (
-    ACCEPTED,
-    MOST_ITERATIONS,
-    NEAR,
-    SETTLED,
-    TOLERANCE,
-    column,
-    examine,
-    finished,
-    newton_step,
-    start,
-    weights_of,
-)
+from firststep.theory.one_step.fit import ACCEPTED, RIDGE, Iterate, from_above, shrunk_weights
+from firststep.theory.one_step.fit import solve as solve_fit
 from firststep.theory.one_step.labels import label_rule
-from firststep.theory.one_step.moments import (
-    Model,
-    Numbers,
-    Rules,
-    assemble,
-    conditional,
-    kappa_rule,
-)
+from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import (
+    InnerRule,
     Resolution,
+    Rules,
     choose,
+    kappa_rule,
     label_arrays,
-    readout_nodes,
+    readout_rule,
     rules_for,
 )
-from firststep.theory.one_step.predict import (
+from firststep.theory.one_step.question import (
     NUMERIC,
+    Model,
     check_regime,
     given_fields,
     model_of,
     numbers_of,
     refuse_outside,
 )
-from firststep.theory.one_step.resolvent import (
-    Bulk,
-    State,
-    equations,
-    overlap_map,
-    pencil_of,
-    relative_gap,
-    resolvent_map,
-    respond,
-)
+from firststep.theory.one_step.resolvent import equations
 from firststep.theory.one_step.risk import outcome
 
-# Function values (problems x kappa x readout x student nodes) of one call on arrays whose values are known.
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+    Values = Mapping[str, Float[Array, " batch"]]
+
+# Function values (problems x kappa x readout x student nodes) of one call on arrays whose values
+# are known: 32 MB on a CPU, and what keeps a GPU busy without filling its memory.
 _AT_ONCE = {"cpu": 4_000_000, "gpu": 200_000_000}
+_SPARE_LABELS = 8  # nodes: the rules of other noises may have a few more than the sample's
+_LAST_STEPS = 5  # at finite d: each leaves about 1/d of the derivative's error
 
 
 @dataclass(frozen=True, eq=False)
 class Differentiable:
-    """What ``predict`` returns for JAX arrays: numbers to differentiate. nan where the equations did not converge."""
+    """What ``predict`` returns for JAX arrays: numbers to differentiate.
+
+    nan where the equations did not converge.
+    """
 
     problem: Problem
     bulk: str
-    risk: Any
-    training_error: Any
-    residual: Any
+    risk: Float[Array, "*shape"]
+    training_error: Float[Array, "*shape"]
+    residual: Float[Array, "*shape"]
     resolution: Resolution
 
 
@@ -95,7 +83,7 @@ class Plan(NamedTuple):
     model: Model
     readout: ReadoutLaw
     resolution: Resolution
-    exponent: float
+    step_exponent: float
     dimension: float
     rank: int
     label_nodes: int
@@ -110,33 +98,22 @@ def trace(problem: Problem, bulk: str, fields: Mapping[str, Any]) -> Differentia
             for name, v in given_fields(problem, fields).items()
         }
         known = {name: _known(value) for name, value in values.items()}
-        steps = _steps(problem, known)
         sample = _sample(problem, known)
         check_regime(problem, sample)
-        plan = _plan(problem, bulk, steps, sample)
+        plan = _plan(problem, bulk, _steps(problem, known), sample)
         shape = jnp.broadcast_shapes(*(jnp.shape(value) for value in values.values()))
         flat = {
             name: jnp.broadcast_to(jnp.asarray(value, float), shape).ravel()
             for name, value in values.items()
         }
-        solve = _compiled(plan)
-        count = math.prod(shape)
-        at_once = _AT_ONCE.get(jax.default_backend(), _AT_ONCE["cpu"])
-        size = (
-            max(1, at_once // _cost(plan))
-            if all(value is not None for value in known.values())
-            else count
-        )
-        size = math.ceil(count / math.ceil(count / size))  # equal parts: few shapes to compile
         noise = known["noise"]
         if noise is None or noise.ndim > len(shape):
-            raise InvalidParameter(
-                "noise",
-                "known where it is used",
-                "a traced value",
-                "leave it out of jit and vmap; arrays will do",
-            )
-        labels, weights = _labels(plan, flat["noise"], np.broadcast_to(noise, shape))
+            hint = "leave it out of jit and vmap; arrays will do"
+            raise InvalidParameter("noise", "known where it is used", "a traced value", hint)
+        labels, weights = _labels(plan, flat["noise"], np.broadcast_to(noise, shape).ravel())
+        count, solve = math.prod(shape), _compiled(plan)
+        all_known = all(value is not None for value in known.values())
+        size = _part_size(plan, count) if all_known else count
         parts = [
             solve(
                 {name: each[i : i + size] for name, each in flat.items()},
@@ -148,10 +125,17 @@ def trace(problem: Problem, bulk: str, fields: Mapping[str, Any]) -> Differentia
         risk, training, residual = (
             jnp.concatenate(each).reshape(shape) for each in zip(*parts, strict=True)
         )
-    return Differentiable(problem, bulk, risk, training, residual, plan.resolution)
+    return Differentiable(
+        problem=problem,
+        bulk=bulk,
+        risk=risk,
+        training_error=training,
+        residual=residual,
+        resolution=plan.resolution,
+    )
 
 
-def _known(value: Any) -> Any:
+def _known(value: Any) -> Array | None:
     """The numbers behind a value, also behind one that is being differentiated; None inside jit."""
     while isinstance(value, jax.core.Tracer):
         inner = getattr(value, "primal", getattr(value, "val", None))
@@ -161,28 +145,23 @@ def _known(value: Any) -> Any:
     return np.asarray(value, float)
 
 
-def _steps(problem: Problem, known: Mapping[str, Any]) -> bool:
-    present = {
-        name: known[name] if known[name] is not None else np.asarray(getattr(problem, name))
-        for name in ("alpha0", "step")
-    }
-    moving = (present["alpha0"] > 0) & (present["step"] > 0)
+def _steps(problem: Problem, known: Mapping[str, Array | None]) -> bool:
+    def present(name: str) -> Array:
+        value = known[name]
+        return np.asarray(getattr(problem, name)) if value is None else value
+
+    moving = (present("alpha0") > 0) & (present("step") > 0)
     if np.any(moving) and not np.all(moving):
-        raise InvalidParameter(
-            "step",
-            "positive everywhere, or zero everywhere, in arrays of JAX",
-            "both",
-            "predict them apart",
-        )
+        allowed = "positive everywhere, or zero everywhere, in arrays of JAX"
+        raise InvalidParameter("step", allowed, "both", "predict them apart")
     return bool(np.all(moving))
 
 
-def _sample(problem: Problem, known: Mapping[str, Any], most: int = 64) -> dict[str, Any]:
+def _sample(
+    problem: Problem, known: Mapping[str, Array | None], most: int = 64
+) -> dict[str, Array]:
     """Points that stand for the batch when nodes are chosen: its corners and some of its inside."""
-    own = {
-        name: np.atleast_1d(problem.ridges[0] if name == "ridge" else getattr(problem, name))
-        for name in NUMERIC
-    }
+    own = {name: np.atleast_1d(getattr(problem, name))[:1].astype(float) for name in NUMERIC}
     flat = {
         name: np.unique(value) if value is not None else own[name] for name, value in known.items()
     }
@@ -191,243 +170,131 @@ def _sample(problem: Problem, known: Mapping[str, Any], most: int = 64) -> dict[
     ]
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*extremes, indexing="ij")])
     if grid.shape[1] > most:
-        grid = grid[:, np.unique(np.linspace(0, grid.shape[1] - 1, most).round().astype(int))]
+        some = np.linspace(0, grid.shape[1] - 1, most).round().astype(int)
+        grid = grid[:, np.unique(some)]
     for name, row in zip(flat, grid, strict=True):
         refuse_outside(name, row)
     return dict(zip(flat, grid, strict=True))
 
 
-def _plan(problem: Problem, bulk: str, steps: bool, sample: Mapping[str, Any]) -> Plan:
-    model = model_of(problem, bulk, steps)
+def _plan(problem: Problem, bulk: str, steps: bool, sample: Values) -> Plan:
+    model, readout = model_of(problem, bulk, steps), problem.readout
     numbers = numbers_of(problem, sample, steps)
-    chosen = choose(model, problem.readout, numbers)
-    resolution = Resolution(
-        min(each.kappa_spacing for each in chosen),
-        min(each.readout_scale for each in chosen),
-        chosen[0].readout_spacing,
-        min(each.label_width for each in chosen),
-        max(each.label_detail for each in chosen),
-        max((each.student for each in chosen), key=lambda rule: rule.nodes * (1 + len(rule.cuts))),
-        max((each.teacher for each in chosen), key=lambda rule: rule.nodes * (1 + len(rule.cuts))),
-        chosen[0].rank_cut,
-    )
-    rules = rules_for(model, problem.readout, resolution, numbers)
+    resolution = _finest(choose(model, readout, numbers))
+    rules = rules_for(model, readout, resolution, numbers)
     with np.errstate(all="ignore"):
-        given = conditional(model, rules, numbers, np, scipy.special)
-        found = assemble(model, rules, numbers, given, None, np, lambda x: x, resolution.rank_cut)
-    differ = bool(np.any(numbers.rate))
+        given = Conditional.of(model, rules, numbers)
+        system = assemble(model, rules, numbers, given, cut=resolution.rank_cut)
     return Plan(
-        model,
-        problem.readout,
-        resolution,
-        problem.step_exponent,
-        float(problem.dimension),
-        found.bulk.basis.shape[1],
-        rules.labels.shape[1] + 8,
-        differ,
+        model=model,
+        readout=readout,
+        resolution=resolution,
+        step_exponent=problem.step_exponent,
+        dimension=float(problem.dimension),
+        rank=system.bulk.basis.shape[1],
+        label_nodes=rules.labels.shape[1] + _SPARE_LABELS,
+        moving=bool(np.any(numbers.rate)),
     )
 
 
-def _cost(plan: Plan) -> int:
-    values, _ = readout_nodes(plan.model, plan.readout, plan.resolution, plan.moving)
+def _finest(chosen: list[Resolution]) -> Resolution:
+    """One that serves all of them."""
+
+    def work(rule: InnerRule) -> int:
+        return rule.nodes * (1 + len(rule.cuts))
+
+    return chosen[0]._replace(
+        kappa_spacing=min(each.kappa_spacing for each in chosen),
+        readout_scale=min(each.readout_scale for each in chosen),
+        label_width=min(each.label_width for each in chosen),
+        label_detail=max(each.label_detail for each in chosen),
+        student=max((each.student for each in chosen), key=work),
+        teacher=max((each.teacher for each in chosen), key=work),
+    )
+
+
+def _part_size(plan: Plan, count: int) -> int:
+    """How many problems are solved at once: equal parts, so that few shapes are compiled."""
+    rule = readout_rule(plan.model, plan.readout, plan.resolution, plan.moving)
     kappa, _ = kappa_rule(plan.resolution.kappa_spacing)
-    pieces = 1 + len(plan.resolution.student.cuts)
-    return int(
-        kappa.size * max(values.size * plan.resolution.student.nodes * min(pieces, 3), kappa.size)
-    )
+    pieces = min(1 + len(plan.resolution.student.cuts), 3)
+    inner = rule.values.size * plan.resolution.student.nodes * pieces
+    at_once = _AT_ONCE.get(jax.default_backend(), _AT_ONCE["cpu"])
+    size = max(1, at_once // (kappa.size * max(inner, kappa.size)))
+    return math.ceil(count / math.ceil(count / size))
 
 
 @lru_cache(maxsize=64)
-def _compiled(plan: Plan) -> Callable[[dict[str, Any], Any, Any], tuple[Any, Any, Any]]:
-    compiled: Callable[[dict[str, Any], Any, Any], tuple[Any, Any, Any]] = jax.jit(
-        partial(_solve, plan)
-    )
+def _compiled(plan: Plan) -> Callable[..., tuple[Array, Array, Array]]:
+    compiled: Callable[..., tuple[Array, Array, Array]] = jax.jit(partial(_solve, plan))
     return compiled
 
 
 def _solve(
-    plan: Plan, values: dict[str, Any], labels: Any, label_weights: Any
-) -> tuple[Any, Any, Any]:
+    plan: Plan,
+    values: Values,
+    labels: Float[Array, "batch J"],
+    label_weights: Float[Array, "batch 3 J"],
+) -> tuple[Float[Array, " batch"], Float[Array, " batch"], Float[Array, " batch"]]:
     """Risk, training error and residual of a flat batch."""
-    numbers = _numbers(plan, values)
-    rules = _rules(plan, numbers, labels, label_weights)
-    given = conditional(plan.model, rules, numbers, jnp, jax.scipy.special)
-    setup = assemble(
-        plan.model,
-        rules,
-        numbers,
-        given,
-        plan.rank,
-        jnp,
-        lax.stop_gradient,
-        plan.resolution.rank_cut,
-    )
-    bulk, mean, omega = setup.bulk, setup.mean, rules.omega
-    mapping = overlap_map(bulk, jnp)
-    frozen = jax.tree.map(lax.stop_gradient, (bulk, mean, mapping, numbers, setup.variance))
-    state, weights, residual = _iterate(
-        frozen[0], frozen[1], frozen[2], frozen[3], frozen[4], omega
-    )
+    numbers = numbers_of(plan, values, plan.model.steps)
+    rules = _rules(plan, labels, label_weights)
+    given = Conditional.of(plan.model, rules, numbers)
+    cut = plan.resolution.rank_cut
+    system = assemble(plan.model, rules, numbers, given, cut=cut, rank=plan.rank)
+    still = jax.tree.map(lax.stop_gradient, system)
+    solution = solve_fit(still, from_above(still))
 
-    def polish(carry: tuple[State, Any], _: None) -> tuple[tuple[State, Any], None]:
-        state, before = carry
-        fit = examine(
-            bulk,
-            mean,
-            mapping,
-            state,
-            before,
-            numbers.ridge,
-            omega,
-            numbers.alpha,
-            jnp,
-            lax.stop_gradient,
-        )
-        return newton_step(bulk, mean, mapping, state, before, fit, omega, numbers.alpha, jnp), None
+    def polish(iterate: Iterate, _: None) -> tuple[Iterate, None]:
+        return RIDGE.step(system, iterate, RIDGE.examine(system, iterate)), None
 
-    start_at = jax.tree.map(lax.stop_gradient, (state, weights))
-    (state, weights), _ = lax.scan(
-        polish, start_at, None, length=1 if mean.dimension is None else 5
-    )
-    at = equations(bulk, state, jnp)
-    found = respond(bulk, state, at, jnp)
-    if mean.dimension is None:  # S as a function of the polished state
-        weights = weights_of(mapping, at.slope, omega, numbers.alpha, 0.0, jnp)
-    final = outcome(
-        bulk, mean, state, at, found, mapping, weights, omega, numbers.alpha, jnp, lax.stop_gradient
-    )
-    solved = residual < ACCEPTED
-    risk = final.risk_with_noise - numbers.noise**2
-    return (
-        jnp.where(solved, risk, jnp.nan),
-        jnp.where(solved, final.training_error, jnp.nan),
-        residual,
-    )
+    begin = jax.tree.map(lax.stop_gradient, Iterate(solution.state, solution.shrunk))
+    count = _LAST_STEPS if system.is_finite else 1
+    (state, shrunk), _ = lax.scan(polish, begin, None, length=count)
+    if not system.is_finite:  # S as a function of the polished state
+        shrunk = shrunk_weights(system, equations(system.bulk, state), 0.0)
+    errors = outcome(system, state, shrunk)
+    is_good = solution.residual < ACCEPTED
+    risk = jnp.where(is_good, errors.test_error - numbers.noise**2, jnp.nan)
+    return risk, jnp.where(is_good, errors.training_error, jnp.nan), solution.residual
 
 
-def _numbers(plan: Plan, values: dict[str, Any]) -> Numbers:
-    class Sizes(NamedTuple):
-        dimension: float
-        step_exponent: float
-
-    return numbers_of(Sizes(plan.dimension, plan.exponent), values, plan.model.steps)  # type: ignore[arg-type]
-
-
-def _rules(plan: Plan, numbers: Numbers, labels: Any, label_weights: Any) -> Rules:
-    batch = numbers.alpha.shape[0]
+def _rules(
+    plan: Plan, labels: Float[Array, "batch J"], label_weights: Float[Array, "batch 3 J"]
+) -> Rules:
+    """The nodes; kappa stays in NumPy, as functions of it alone are computed once for all."""
+    batch = labels.shape[0]
     kappa, omega = kappa_rule(plan.resolution.kappa_spacing)
-    values, masses = readout_nodes(plan.model, plan.readout, plan.resolution, plan.moving)
+    kind, values, masses = readout_rule(plan.model, plan.readout, plan.resolution, plan.moving)
     return Rules(
-        jnp.asarray(kappa),
-        jnp.asarray(omega),
-        jnp.broadcast_to(values, (batch, values.size)),
-        jnp.broadcast_to(masses, (batch, masses.size)),
-        labels,
-        label_weights,
-        plan.resolution.student,
-        plan.resolution.teacher,
+        kappa=kappa,
+        omega=jnp.asarray(omega),
+        kind=kind,
+        readout=jnp.broadcast_to(values, (batch, values.size)),
+        masses=jnp.broadcast_to(masses, (batch, masses.size)),
+        labels=labels,
+        label_weights=label_weights,
+        student=plan.resolution.student,
+        teacher=plan.resolution.teacher,
     )
 
 
-def _labels(plan: Plan, noise: Any, known: Any) -> tuple[Any, Any]:
-    """The label rule at the known noise, with its derivative hung on the noise that may be differentiated."""
-    if not plan.model.steps:
-        still, still_weights = label_arrays(plan.model, plan.resolution, known.ravel())
+def _labels(
+    plan: Plan, noise: Float[Array, " batch"], known: Float[Array, " batch"]
+) -> tuple[Float[Array, "batch J"], Float[Array, "batch 3 J"]]:
+    """The label rule at the known noise, with its derivative hung on the noise given."""
+    model, resolution, size = plan.model, plan.resolution, plan.label_nodes
+    if not model.steps:
+        still, still_weights = label_arrays(model, resolution, known)
         return jnp.asarray(still), jnp.asarray(still_weights)
-    size = plan.label_nodes
-    offset = plan.model.constants.mean * plan.model.readout_mean
-    flat = known.ravel()
-    unique, places = np.unique(flat, return_inverse=True)
-    tables = [
-        np.zeros((unique.size, size)),
-        np.zeros((unique.size, 3, size)),
-        np.zeros((unique.size, size)),
-        np.zeros((unique.size, 3, size)),
-    ]
-    for row, each in enumerate(unique):
-        rule = label_rule(
-            plan.model.teacher,
-            offset,
-            float(each),
-            plan.resolution.label_width,
-            plan.resolution.label_detail,
-        )
+    unique, places = np.unique(known, return_inverse=True)
+    shapes = ((size,), (3, size), (size,), (3, size))
+    tables = [np.zeros((unique.size, *shape)) for shape in shapes]
+    width, detail = resolution.label_width, resolution.label_detail
+    for row, value in enumerate(unique):
+        rule = label_rule(model.teacher, model.offset, float(value), width, detail)
         for table, part in zip(tables, rule, strict=True):
             table[row, ..., : part.shape[-1]] = part
-    nodes, weights, by_nodes, by_weights = (jnp.asarray(table)[places.ravel()] for table in tables)
+    nodes, weights, by_nodes, by_weights = (jnp.asarray(each)[places.ravel()] for each in tables)
     move = noise - lax.stop_gradient(noise)
     return nodes + by_nodes * move[:, None], weights + by_weights * move[:, None, None]
-
-
-def _settle(bulk: Bulk, state: State) -> State:
-    """``ridge_equations.settle_numpy`` in a while loop."""
-    pencil = pencil_of(bulk, state.overlaps, state.energy, jnp)
-    share = 1.0 if bulk.tilt is None else 0.5
-
-    def far(carry: tuple[Any, Any, Any]) -> Any:
-        _, gap, count = carry
-        return jnp.any(~(gap < SETTLED)) & (count < 60)
-
-    def move(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        z, gap, count = carry
-        moved = z + share * (resolvent_map(bulk, pencil, z, jnp)[0] - z)
-        z = jnp.where((gap < SETTLED)[:, None, None], z, moved)
-        return z, relative_gap(resolvent_map(bulk, pencil, z, jnp)[0], z, jnp), count + 1
-
-    first = relative_gap(resolvent_map(bulk, pencil, state.resolvent, jnp)[0], state.resolvent, jnp)
-    return state._replace(resolvent=lax.while_loop(far, move, (state.resolvent, first, 0))[0])
-
-
-def _iterate(
-    bulk: Bulk, mean: Any, mapping: Any, numbers: Numbers, variance: Any, omega: Any
-) -> tuple[State, Any, Any]:
-    """Newton steps until all residuals are below the tolerance, keeping the best state of every problem."""
-    batch = numbers.alpha.shape[0]
-    first = start(bulk, numbers.ridge, omega, variance, jnp)
-    whole = jnp.broadcast_to(omega, (batch, omega.size))
-    nothing = jnp.full((batch,), jnp.inf)
-
-    def going(carry: Any) -> Any:
-        _, _, _, _, best, stalled, count = carry
-        return jnp.any(~finished(best, stalled, TOLERANCE)) & (count < MOST_ITERATIONS)
-
-    def body(carry: Any) -> Any:
-        state, before, kept, kept_weights, best, stalled, count = carry
-        state = lax.cond(jnp.all(best < NEAR), lambda s: s, lambda s: _settle(bulk, s), state)
-        fit = examine(
-            bulk,
-            mean,
-            mapping,
-            state,
-            before,
-            numbers.ridge,
-            omega,
-            numbers.alpha,
-            jnp,
-            lax.stop_gradient,
-        )
-        next_state, after = newton_step(
-            bulk, mean, mapping, state, before, fit, omega, numbers.alpha, jnp
-        )
-        residual = jnp.where(jnp.isfinite(fit.residual), fit.residual, jnp.inf)
-        better = residual < best
-        weights = fit.weights if mean.dimension is None else before
-
-        def pick(new: Any, old: Any) -> Any:
-            return jnp.where(column(better, new.ndim), new, old)
-
-        kept = State(*[pick(new, old) for new, old in zip(state, kept, strict=True)])
-        stalled = jnp.where(residual < 0.5 * best, 0, stalled + 1)
-        return (
-            next_state,
-            after,
-            kept,
-            pick(weights, kept_weights),
-            jnp.where(better, residual, best),
-            stalled,
-            count + 1,
-        )
-
-    begin = (first, whole, first, whole, nothing, jnp.zeros((batch,), int), 0)
-    _, _, kept, weights, best, _, _ = lax.while_loop(going, body, begin)
-    return kept, weights, best

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firststep.activations import Activation
+from firststep.numerics.linear_algebra import tall_qr
 from firststep.numerics.quadrature import legendre
-from firststep.numerics.tall import tall_qr
 from firststep.numerics.threads import one_thread
 
 Array = NDArray[np.float64]

@@ -1,39 +1,67 @@
-"""How finely to discretise a problem: chosen from the scales of its own functions, the same alone and in a batch."""
+"""Quadrature nodes, and how fine they are: the same for a problem alone and in a batch."""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.activations import Activation
 from firststep.errors import NotConverged
 from firststep.numerics.quadrature import shifted_moments
 from firststep.readouts import ReadoutLaw
 from firststep.theory.one_step.labels import label_rule
-from firststep.theory.one_step.moments import (
-    InnerRule,
-    Model,
-    Numbers,
-    Rules,
-    kappa_rule,
-    readout_rule,
-)
-from firststep.theory.student import residual_moments
+from firststep.theory.one_step.question import Model, Numbers
+from firststep.theory.step import StepConstants
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
 
-SPACING = 0.32  # of kappa where nothing is narrow
-READOUT_SPACING = 0.17
-RANK_CUT = 4e-5
+SPACING = 0.32  # of kappa where nothing is narrow: the trapezoid then has some 1e-9 of error
+FINEST = 0.01  # of kappa: 1700 nodes, beyond which the linear algebra costs more than it gives
+READOUT_SPACING = 0.17  # of t in at = scale sinh(t), for the same error as SPACING
+RANK_CUT = 4e-5  # of the basis of mu1: the risk feels its square
+_REACH = 8.5  # P(|z| > 8.5) = 2e-17
 _MOST_NODES = 10_000
+
+# How neurons differ in their readout: not at all, by the values of a finite law, or by the nodes
+# that stand for a Gaussian one, every second of which is a coarser rule.
+ALIKE, FINITE, GAUSSIAN = "alike", "finite", "gaussian"
+
+
+class InnerRule(NamedTuple):
+    """How ``shifted_moments`` integrates a function."""
+
+    nodes: int
+    cuts: tuple[float, ...]
+
+
+class ReadoutRule(NamedTuple):
+    """Values of the readout with weights, and what kind of rule they are."""
+
+    kind: str  # ALIKE, FINITE or GAUSSIAN
+    values: Float[Array, " P"]
+    masses: Float[Array, " P"]
+
+
+class Rules(NamedTuple):
+    """The nodes of a batch of problems."""
+
+    kappa: Float[Array, " K"]
+    omega: Float[Array, " K"]
+    kind: str  # of the readout's nodes
+    readout: Float[Array, "batch P"]  # at_p
+    masses: Float[Array, "batch P"]  # pi_p
+    labels: Float[Array, "batch J"]
+    label_weights: Float[Array, "batch 3 J"]
+    student: InnerRule
+    teacher: InnerRule
 
 
 class Resolution(NamedTuple):
-    """Everything that fixes the quadrature nodes of one problem, in rounded numbers so that problems can share them."""
+    """All that fixes the nodes of one problem, in rounded numbers so that problems can share them."""
 
     kappa_spacing: float
     readout_scale: float
@@ -55,62 +83,123 @@ class Resolution(NamedTuple):
         )
 
 
+def kappa_rule(spacing: float) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    """Trapezoid nodes and weights for N(0, 1), weights summing to one.
+
+    Every other node is the rule of twice the spacing.
+    """
+    half = 2 * math.ceil(_REACH / spacing / 2)
+    kappa = spacing * np.arange(-half, half + 1)
+    weights = np.exp(-(kappa**2) / 2)
+    return kappa, weights / weights.sum()
+
+
+def gaussian_readout(scale: float, spacing: float, fold: bool) -> ReadoutRule:
+    """at = scale sinh(t), trapezoid in t; ``fold`` keeps at >= 0 only."""
+    count = 2 * math.ceil(np.arcsinh(8.0 / scale) / spacing / 2)
+    t = spacing * np.arange(0 if fold else -count, count + 1)
+    values = scale * np.sinh(t)
+    weights = np.cosh(t) * np.exp(-(values**2) / 2)
+    if fold:
+        weights[0] /= 2
+    return ReadoutRule(GAUSSIAN, values, weights / weights.sum())
+
+
+def finite_readout(readout: ReadoutLaw, is_odd: bool) -> ReadoutRule:
+    """The values of a finite law.
+
+    For an odd student at and -at are the same neuron up to the sign of its readout.
+    """
+    if not is_odd:
+        return ReadoutRule(FINITE, np.array(readout.values), np.array(readout.weights))
+    weights: dict[float, float] = {}
+    for value, weight in zip(readout.values, readout.weights, strict=True):
+        weights[abs(value)] = weights.get(abs(value), 0.0) + weight
+    return ReadoutRule(FINITE, np.array(list(weights)), np.array(list(weights.values())))
+
+
+def readout_rule(
+    model: Model, readout: ReadoutLaw, resolution: Resolution, differ: bool
+) -> ReadoutRule:
+    """The readout's nodes; one value where all neurons are alike."""
+    is_odd = model.constants.is_odd
+    if not differ:
+        return ReadoutRule(ALIKE, np.array([1.0]), np.array([1.0]))
+    if readout.is_gaussian:
+        return gaussian_readout(resolution.readout_scale, resolution.readout_spacing, is_odd)
+    return finite_readout(readout, is_odd)
+
+
+# How fine -----------------------------------------------------------------------------------------
+
+
 def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resolution]:
     """The resolution of each problem of a batch.
 
-    kappa: features vary over sqrt(c)/u and the target over rho/gamma, smoothed by the activation itself where it has no kink.
-    Readout: everything is a function of at/scale with u(scale)^2 + c(scale) - 1 about 1. Labels: the poles of the resolvent lie
-    no nearer than alpha0/(etat at sqrt(tau' + c2^2)).
+    kappa: features vary over sqrt(c)/u and the target over rho/gamma, smoothed by the activation
+    itself where it has no kink. Readout: everything is a function of at/scale with
+    u(scale)^2 + c(scale) - 1 about 1. Labels: the poles of the resolvent lie no nearer than
+    alpha0/(etat at sqrt(tau' + c2^2)).
     """
-    constants, student, teacher = model.constants, model.student, model.teacher
-    moments = teacher.moments
-    first, second = residual_moments(teacher, constants.mean * model.readout_mean, numbers.noise)
-    norm = np.sqrt(moments.linear**2 + second / numbers.alpha0)
-    gamma = np.abs(moments.linear) / norm if model.steps else np.zeros_like(norm)
-    rho = np.sqrt(second / numbers.alpha0) / norm if model.steps else np.ones_like(norm)
-    spike = numbers.rate * abs(constants.slope) * norm
-    quadratic = numbers.rate**2 * constants.growth(first, second, numbers.alpha0)
-    linear = 2 * numbers.rate * constants.linear * first
-
-    def variance(at: Any) -> Any:
-        return 1 + linear * at + quadratic * at**2
-
-    extremes = [np.array([v]) for v in readout.values] or [
-        np.array([v]) for v in (-5.0, -2.0, -0.5, 0.5, 2.0, 5.0)
-    ]
-    smooth_student = 0.0 if student.kinks else 0.36
-    smooth_teacher = 0.0 if teacher.kinks else 0.36
-    widths = [
-        np.sqrt(np.maximum(variance(v), 0) + smooth_student) / np.maximum(spike * np.abs(v), 1e-300)
-        for v in extremes
-    ]
-    widths.append(np.sqrt(rho**2 + smooth_teacher) / np.maximum(gamma, 1e-300))
-    spacing = np.minimum(SPACING, 0.5 * np.min(widths, axis=0))
-    kappa = SPACING * 2.0 ** (np.floor(2 * np.log2(np.maximum(spacing, 0.01) / SPACING) + 1e-9) / 2)
-    scale = 2.0 ** np.minimum(0, np.floor(-np.log2(np.sqrt(quadratic + spike**2) + 1e-300) + 1e-9))
-    steepness = math.sqrt(constants.rest + constants.linear**2) * max(
-        (abs(v) for v in readout.values), default=2.0
-    )
-    width = numbers.alpha0 / np.maximum(numbers.rate * steepness, 1e-300)
-    width = 4.0 ** np.floor(np.log2(np.clip(width, 1e-8, 16.0)) / 2 + 1e-9)
-    if model.isotropic:
-        width = np.full_like(width, 16.0)
-    broadest = np.sqrt(np.max([np.maximum(variance(v), 0.0) for v in extremes], axis=0))
-    if not readout.values:
-        broadest = np.maximum(broadest, np.sqrt(variance(8.0)))
+    student, teacher = model.student, model.teacher
+    residual = model.residual(numbers.noise)
+    step = StepConstants.of(model.constants, residual, numbers.alpha0, numbers.rate)
+    extremes = np.array(readout.values or (-5.0, -2.0, -0.5, 0.5, 2.0, 5.0))[:, None]
+    variances = np.maximum(step.variance(extremes, extremes**2), 0.0)
+    broadest = np.sqrt(np.max(variances, axis=0))
+    if readout.is_gaussian:
+        broadest = np.maximum(broadest, np.sqrt(step.variance(8.0, 64.0)))
+    misalignment = step.direction.misalignment if model.steps else np.ones_like(broadest)
+    kappa = _kappa_spacing(model, step, extremes, variances)
+    size = np.sqrt(step.by_square + step.spike**2) + 1e-300
+    scale = 2.0 ** np.minimum(0, np.floor(-np.log2(size) + 1e-9))
     return [
         Resolution(
-            float(h),
-            float(s),
-            READOUT_SPACING,
-            float(w),
-            1 if model.isotropic else 2,
-            inner_rule(student, _bucket(b)),
-            inner_rule(teacher, _bucket(r)),
-            RANK_CUT,
+            kappa_spacing=float(h),
+            readout_scale=float(s),
+            readout_spacing=READOUT_SPACING,
+            label_width=float(w),
+            label_detail=1 if model.is_isotropic else 2,
+            student=inner_rule(student, _bucket(b)),
+            teacher=inner_rule(teacher, _bucket(r)),
+            rank_cut=RANK_CUT,
         )
-        for h, s, w, b, r in zip(kappa, scale, width, broadest, rho, strict=True)
+        for h, s, w, b, r in zip(
+            kappa, scale, _label_width(model, readout, numbers), broadest, misalignment, strict=True
+        )
     ]
+
+
+def _kappa_spacing(
+    model: Model,
+    step: StepConstants,
+    readout: Float[Array, "P 1"],
+    variances: Float[Array, "P batch"],
+) -> Float[Array, " batch"]:
+    """Half the narrowest width, rounded down to a power of sqrt 2."""
+    # An activation without kinks smooths over about 0.6, whose square this is.
+    smooth_student, smooth_teacher = (
+        0.0 if each.kinks else 0.36 for each in (model.student, model.teacher)
+    )
+    spike = np.maximum(np.abs(step.spike) * np.abs(readout), 1e-300)
+    widths = np.sqrt(variances + smooth_student) / spike
+    narrowest = np.min(widths, axis=0)
+    if model.steps:
+        _, gamma, rho = step.direction
+        of_teacher = np.sqrt(rho**2 + smooth_teacher) / np.maximum(np.abs(gamma), 1e-300)
+        narrowest = np.minimum(narrowest, of_teacher)
+    spacing = np.maximum(np.minimum(SPACING, 0.5 * narrowest), FINEST)
+    return SPACING * 2.0 ** (np.floor(2 * np.log2(spacing / SPACING) + 1e-9) / 2)
+
+
+def _label_width(model: Model, readout: ReadoutLaw, numbers: Numbers) -> Float[Array, " batch"]:
+    """How near to zero the poles may come, rounded down to a power of 4."""
+    if model.is_isotropic:
+        return np.full_like(numbers.alpha0, 16.0)  # no poles at all
+    largest = max((abs(v) for v in readout.values), default=2.0)
+    steepness = math.sqrt(model.constants.tau + model.constants.c2**2) * largest
+    width = numbers.alpha0 / np.maximum(numbers.rate * steepness, 1e-300)
+    return 4.0 ** np.floor(np.log2(np.clip(width, 1e-8, 16.0)) / 2 + 1e-9)
 
 
 def _bucket(scale: float) -> int:
@@ -119,33 +208,23 @@ def _bucket(scale: float) -> int:
 
 @lru_cache(maxsize=512)
 def inner_rule(function: Activation, bucket: int) -> InnerRule:
-    """The rule of ``shifted_moments`` at which doubling its nodes moves nothing by more than 1e-11, for scales up to 2^(bucket/2).
+    """The rule of ``shifted_moments`` at which doubling its nodes moves nothing by more than 1e-11.
 
-    Over broad Gaussians a smooth function looks like one with kinks, so it is split around the origin as well.
+    For scales up to 2^(bucket/2). Over broad Gaussians a smooth function looks like one with
+    kinks, so it is split around the origin as well.
     """
     scale = 2.0 ** (bucket / 2)
     shift = scale * np.linspace(-3, 3, 13) + 0.3
-    broad = tuple(
-        sorted(
-            {
-                0.0,
-                *function.kinks,
-                *(sign * 1.5 * 3.0**power for power in range(4) for sign in (-1, 1)),
-            }
-        )
-    )
-    for cuts, most in (
-        ((broad, 4000), (function.kinks, _MOST_NODES))
-        if scale > 4
-        else ((function.kinks, _MOST_NODES),)
-    ):
+    around = (sign * 1.5 * 3.0**power for power in range(4) for sign in (-1, 1))
+    broad = tuple(sorted({0.0, *function.kinks, *around}))
+    plain = (function.kinks, _MOST_NODES)
+    for cuts, most in ((broad, 4000), plain) if scale > 4 else (plain,):
         nodes = 20
-        coarse = shifted_moments(function.evaluate, shift, np.full_like(shift, scale), cuts, nodes)
+        scales = np.full_like(shift, scale)
+        coarse = shifted_moments(function.evaluate, shift, scales, cuts, nodes)
         while nodes < most:
-            fine = shifted_moments(
-                function.evaluate, shift, np.full_like(shift, scale), cuts, 2 * nodes
-            )
-            size = max(float(np.sqrt(np.max(fine.mean**2 + fine.rest))), 1e-300)
+            fine = shifted_moments(function.evaluate, shift, scales, cuts, 2 * nodes)
+            size = max(float(np.sqrt(np.max(fine.mean**2 + fine.scatter))), 1e-300)
             powers = (1.0, scale, 1 / size, scale**2)
             if all(
                 np.abs(a - b).max() * power <= 1e-11 * size
@@ -154,71 +233,49 @@ def inner_rule(function: Activation, bucket: int) -> InnerRule:
                 return InnerRule(nodes, cuts)
             nodes, coarse = 2 * nodes, fine
     raise NotConverged(
-        f"the Gaussian moments of {function} need more than {_MOST_NODES} nodes: too steep, or a hidden kink"
+        f"the Gaussian moments of {function} need more than {_MOST_NODES} nodes: "
+        "too steep, or a hidden kink"
     )
+
+
+# All nodes ----------------------------------------------------------------------------------------
 
 
 def rules_for(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers: Numbers) -> Rules:
     """The nodes and weights of problems that share a resolution (their noise may differ)."""
     count = numbers.alpha.size
     kappa, omega = kappa_rule(resolution.kappa_spacing)
-    values, masses = readout_nodes(model, readout, resolution, bool(np.any(numbers.rate)))
+    kind, values, masses = readout_rule(model, readout, resolution, bool(np.any(numbers.rate)))
     labels, label_weights = label_arrays(model, resolution, numbers.noise)
     return Rules(
-        kappa,
-        omega,
-        np.broadcast_to(values, (count, values.size)),
-        np.broadcast_to(masses, (count, masses.size)),
-        labels,
-        label_weights,
-        resolution.student,
-        resolution.teacher,
+        kappa=kappa,
+        omega=omega,
+        kind=kind,
+        readout=np.broadcast_to(values, (count, values.size)),
+        masses=np.broadcast_to(masses, (count, masses.size)),
+        labels=labels,
+        label_weights=label_weights,
+        student=resolution.student,
+        teacher=resolution.teacher,
     )
 
 
-def label_arrays(model: Model, resolution: Resolution, noise: Array) -> tuple[Array, Array]:
+def label_arrays(
+    model: Model, resolution: Resolution, noise: Float[Array, " batch"]
+) -> tuple[Float[Array, "batch J"], Float[Array, "batch 3 J"]]:
     """The label rules of several noises, padded with weight zero to one length.
 
-    Without a step the bulk knows nothing of labels, and a direction v that knows nothing of the teacher will do: one label with
-    gamma = 0.
+    Without a step the bulk knows nothing of labels, and a direction v that knows nothing of the
+    teacher will do: one label with gamma = 0.
     """
     if not model.steps:
-        return np.ones((noise.size, 1)), np.broadcast_to(
-            np.array([[1.0], [0.0], [1.0]]), (noise.size, 3, 1)
-        )
-    offset = model.constants.mean * model.readout_mean
-    found = [
-        label_rule(model.teacher, offset, float(s), resolution.label_width, resolution.label_detail)
-        for s in noise
-    ]
-    most = max(rule.nodes.size for rule in found)
+        alone = np.array([[1.0], [0.0], [1.0]])
+        return np.ones((noise.size, 1)), np.broadcast_to(alone, (noise.size, 3, 1))
+    width, detail = resolution.label_width, resolution.label_detail
+    rules = [label_rule(model.teacher, model.offset, float(s), width, detail) for s in noise]
+    most = max(rule.nodes.size for rule in rules)
     labels, label_weights = np.zeros((noise.size, most)), np.zeros((noise.size, 3, most))
-    for row, rule in enumerate(found):
-        labels[row, : rule.nodes.size], label_weights[row, :, : rule.nodes.size] = (
-            rule.nodes,
-            rule.weights,
-        )
+    for row, rule in enumerate(rules):
+        labels[row, : rule.nodes.size] = rule.nodes
+        label_weights[row, :, : rule.nodes.size] = rule.weights
     return labels, label_weights
-
-
-def readout_nodes(
-    model: Model, readout: ReadoutLaw, resolution: Resolution, differ: bool
-) -> tuple[Array, Array]:
-    """Values and weights of the readout; one value where all neurons are alike."""
-    if not differ:
-        return np.array([1.0]), np.array([1.0])
-    if readout.is_gaussian:
-        return readout_rule(
-            resolution.readout_scale, resolution.readout_spacing, model.constants.is_odd
-        )
-    return folded(readout, model.constants.is_odd)
-
-
-def folded(readout: ReadoutLaw, is_odd: bool) -> tuple[Array, Array]:
-    """Values and weights; for an odd student at and -at are the same neuron up to the sign of its readout."""
-    if not is_odd:
-        return np.array(readout.values), np.array(readout.weights)
-    weights: dict[float, float] = {}
-    for value, weight in zip(readout.values, readout.weights, strict=True):
-        weights[abs(value)] = weights.get(abs(value), 0.0) + weight
-    return np.array(list(weights)), np.array(list(weights.values()))

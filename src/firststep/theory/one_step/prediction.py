@@ -67,7 +67,8 @@ class ErrorSplit:
         """
         h0, h1, square = point.target
         along, across = (
-            float(np.sum(point.omega * miss**2)) for miss in (point.learned - h0, point.linear - h1)
+            float(np.sum(point.omega * miss**2))
+            for miss in (point.learned - h0, point.linear_coefficient - h1)
         )
         beyond = float(np.sum(point.omega * (square - noise**2 - h0**2 - h1**2)))
         return cls(total, along, across, beyond, point.risk - along - across - beyond)
@@ -251,7 +252,11 @@ class Prediction:
     def learned_function(self) -> Array:
         """m(kappa) = E[prediction | kappa]."""
         point = self._point
-        m = point.learned if self.problem.takes_step else point.learned + point.linear * point.kappa
+        m = (
+            point.learned
+            if self.problem.takes_step
+            else point.learned + point.linear_coefficient * point.kappa
+        )
         return np.asarray(m[self._shown])
 
     @property
@@ -270,7 +275,11 @@ class Prediction:
         """t(kappa): the prediction's coefficient on the rest of the teacher's direction, zeta."""
         point = self._point
         return np.asarray(
-            (point.linear if self.problem.takes_step else np.zeros_like(point.linear))[self._shown]
+            (
+                point.linear_coefficient
+                if self.problem.takes_step
+                else np.zeros_like(point.linear_coefficient)
+            )[self._shown]
         )
 
     @property
@@ -281,7 +290,9 @@ class Prediction:
         if self.problem.takes_step:
             return np.asarray((point.error - noise)[self._shown])
         bias = (
-            self.problem.teacher.evaluate(point.kappa) - point.learned - point.linear * point.kappa
+            self.problem.teacher.evaluate(point.kappa)
+            - point.learned
+            - point.linear_coefficient * point.kappa
         ) ** 2
         return np.asarray((bias + point.risk - np.sum(point.omega * bias))[self._shown])
 

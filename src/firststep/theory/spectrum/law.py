@@ -29,7 +29,7 @@ from firststep.errors import NotConverged
 from firststep.numerics.threads import one_thread
 from firststep.problem import Problem, choice
 from firststep.results import plain
-from firststep.theory.one_step.predict import BULKS
+from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum import outliers
 from firststep.theory.spectrum.resolvent import LIMIT, MATRICES, SPACING, Track, ensemble
 

@@ -24,33 +24,26 @@ Psi (mu0, psi^q, C) and X block diagonal. With X = V diag(x) V^T and pos(X) the 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from firststep.errors import NotConverged
-from firststep.theory.one_step.resolvent import State, equations
-from firststep.theory.one_step.risk import coherent_noise, forms
-from firststep.theory.spectrum.resolvent import (
-    CONVERGED,
-    Ensemble,
-    Track,
-    Turned,
-    arrays,
-    first_state,
-    joined,
-    polish,
-)
+from firststep.numerics.batches import joined
+from firststep.theory.one_step.mean import coherent_energy, forms, row_vectors
+from firststep.theory.one_step.resolvent import equations, start
+from firststep.theory.one_step.system import State, flip
+from firststep.theory.spectrum.resolvent import CONVERGED, TRUSTED, Ensemble, Track, Turned, polish
 
-Array = NDArray[np.float64]
-Whole = NDArray[np.int64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Bool, Float, Int
 
 _POINTS = 40  # of the first look above the bulk
 _SECTIONS = 8  # points put between two where the count differs
-_PRECISION = 1e-6
-_NEAREST = 1e-4  # distance from the edge, relative, where the look begins: nearer than that an outlier is the edge
+_PRECISION = 1e-6  # of an outlier, relative
+# Distance from the edge, relative, where the look begins: nearer than that an outlier is the edge.
+_NEAREST = 1e-4
 
 
 def above(track: Track, edge: float) -> list[float]:
@@ -77,57 +70,63 @@ def _highest(track: Track, edge: float) -> float:
             return 4 * (max(largest, 0.0) + edge)
         z = 100 * largest
     raise NotConverged(
-        f"the outliers of the {track.made.of} could not be found: its mean is too large; try a smaller step"
+        f"the outliers of the {track.made.of} could not be found: its mean is too large; "
+        "try a smaller step"
     )
 
 
-def _solve(track: Track, z: Array) -> Turned:
+def _solve(track: Track, z: Float[Array, " z"]) -> Turned:
     """The solution at real z: beyond the track, where nothing is near, by Newton's method alone."""
     near = z < track.x[-1]
     parts = []
     if near.any():
         parts.append(track.on_axis(z[near]))
     if not near.all():
-        parts.append(
-            polish(track.made, first_state(track.made, -z[~near]), -z[~near], CONVERGED, 16)
-        )
+        ridge = -z[~near]
+        parts.append(polish(track.made, start(track.made.at(ridge)), ridge, CONVERGED, 16))
     return joined(parts)
 
 
-def _real(found: Turned) -> tuple[State, Any]:
-    return State(*[each.real for each in found.state]), found.weights.real
+def _real(found: Turned) -> tuple[State, Float[Array, "z K"]]:
+    return State(*[each.real for each in found.state]), found.shrunk.real
 
 
-def _is_real(track: Track, found: Turned) -> NDArray[np.bool_]:
-    """Solved outside the bulk: not in the slivers that single nodes make of the tail of unbounded labels or readouts."""
+def _is_real(track: Track, found: Turned) -> Bool[Array, " z"]:
+    """Solved outside the bulk.
+
+    Not in the slivers that single nodes make of the tail of unbounded labels or readouts.
+    """
     m = track.transform(found.state)
-    return np.asarray((found.change < 1e-5) & (np.abs(m.imag) < 1e-9 * np.abs(m)))
+    return (found.change < TRUSTED) & (np.abs(m.imag) < 1e-9 * np.abs(m))
 
 
-def _roots(track: Track, z: Array, edge: float, side: float) -> list[float]:
-    """Where the count falls, between the places z (ascending); states there start from a spline in log |z - edge|."""
+def _roots(track: Track, z: Float[Array, " z"], edge: float, side: float) -> list[float]:
+    """Where the count falls, between the places z (ascending).
+
+    States between them start from a spline in log |z - edge|.
+    """
     made = track.made
     first = _solve(track, z)
     real = _is_real(track, first)
     if real.sum() < 4:
         return []
     z = z[real]
-    state, weights = _real(first.part(real))
+    state, shrunk = _real(first.part(real))
     order = np.argsort(np.abs(z - edge))
     splines = [CubicSpline(np.log(np.abs(z - edge)[order]), each[order]) for each in state]
 
-    def look(places: Array) -> tuple[Array, Whole]:
+    def look(places: Float[Array, " z"]) -> tuple[Float[Array, " z"], Int[Array, " z"]]:
         """The places outside the bulk, and the count there."""
         guess = State(*[spline(np.log(np.abs(places - edge))) for spline in splines])
         found = polish(made, guess, -places, CONVERGED, 12)
-        solved = found.change < 1e-5
+        solved = found.change < TRUSTED
         if not solved.all():
             found = _solve(track, places)
             solved = _is_real(track, found)
         return places[solved], counts(made, *_real(found.part(solved)))
 
     found: list[float] = []
-    brackets = _falls(z, counts(made, state, weights))
+    brackets = _falls(z, counts(made, state, shrunk))
     fractions = np.arange(1, _SECTIONS + 1) / (_SECTIONS + 1)
     while brackets:
         a, b, m, n = brackets.pop()
@@ -135,15 +134,14 @@ def _roots(track: Track, z: Array, edge: float, side: float) -> list[float]:
             found += [(a + b) / 2] * (m - n)
             continue
         ends = np.log(np.abs(np.array([a, b]) - edge))
-        places, numbers = look(
-            np.sort(edge + side * np.exp(ends[0] + (ends[1] - ends[0]) * fractions))
-        )
+        away = np.exp(ends[0] + (ends[1] - ends[0]) * fractions)
+        places, numbers = look(np.sort(edge + side * away))
         if places.size:
             brackets += _falls(np.array([a, *places, b]), np.array([m, *numbers, n]))
     return sorted(found, reverse=True)
 
 
-def _falls(z: Array, count: Whole) -> list[tuple[float, float, int, int]]:
+def _falls(z: Float[Array, " z"], count: Int[Array, " z"]) -> list[tuple[float, float, int, int]]:
     return [
         (float(a), float(b), int(m), int(n))
         for a, b, m, n in zip(z, z[1:], count, count[1:], strict=False)
@@ -152,63 +150,53 @@ def _falls(z: Array, count: Whole) -> list[tuple[float, float, int, int]]:
 
 
 class _MeanPart(NamedTuple):
-    kernel: Any  # X (., m, m)
-    gram: Any  # Psi S Psi^T (., m, m)
-    teacher: Any  # G_tt
-    gradient: Any  # G_vv
-    noise: Any
+    kernel: Float[Array, "z m m"]  # X
+    gram: Float[Array, "z m m"]  # Psi S Psi^T
+    teacher: Float[Array, "z r r"]  # G_tt
+    gradient: Float[Array, "z r r"]  # G_vv
+    energy: Float[Array, "z P P"]  # Noise
 
 
-def counts(made: Ensemble, state: State, weights: Any) -> Whole:
+def counts(made: Ensemble, state: State, shrunk: Float[Array, "z K"]) -> Int[Array, " z"]:
     """count(z) at real solutions."""
-    found = _mean_part(made, state, weights)
+    found = _mean_part(made, state, shrunk)
     x, vectors = np.linalg.eigh(found.kernel)
     root = vectors * np.sqrt(np.abs(x))[:, None, :]
-    whole = (
-        np.sign(x)[:, :, None] * np.eye(x.shape[-1]) + np.swapaxes(root, 1, 2) @ found.gram @ root
-    )
+    whole = np.sign(x)[:, :, None] * np.eye(x.shape[-1]) + flip(root) @ found.gram @ root
     mean = negative(-whole) - np.sum(x > 0, -1)
-    own_output = np.sum(state.energy < 0, -1) - negative(found.noise)
-    return np.asarray(mean + negative(found.teacher) - negative(found.gradient) + own_output)
+    own_output = np.sum(state.energy < 0, -1) - negative(found.energy)
+    return mean + negative(found.teacher) - negative(found.gradient) + own_output
 
 
-def negative(matrices: Any) -> Whole:
+def negative(matrices: Float[Array, "z m m"]) -> Int[Array, " z"]:
     """How many eigenvalues of each symmetric matrix are below zero."""
-    return np.asarray(
-        np.sum(np.linalg.eigvalsh((matrices + np.swapaxes(matrices, 1, 2)) / 2) < 0, -1)
-    )
+    return np.sum(np.linalg.eigvalsh((matrices + flip(matrices)) / 2) < 0, -1)
 
 
-def _mean_part(made: Ensemble, state: State, weights: Any) -> _MeanPart:
-    setup = made.copies(state.energy.shape[0])
-    bulk, mean = setup.bulk, setup.mean
-    at = equations(bulk, state, arrays)
-    shapes = forms(bulk, mean, state, at, arrays)
-    noise = state.energy[:, :, None] * np.eye(state.energy.shape[-1])
+def _mean_part(made: Ensemble, state: State, shrunk: Float[Array, "z K"]) -> _MeanPart:
+    system = made.system.part(np.zeros(state.energy.shape[0], int))
+    bulk, mean = system.bulk, system.mean
+    assert mean.dimension is not None
+    at = equations(bulk, state)
+    shapes, theta = forms(system, state, at), at.pencil.theta
+    one = np.eye(theta.shape[-1])
+    energy = state.energy[:, :, None] * one
     if mean.feedback is not None:
-        noise = coherent_noise(bulk, mean, state, arrays)[0]
-    root = np.sqrt(bulk.mass)
-    coherent = (
-        mean.dimension[:, None, None] * root[:, :, None] * np.linalg.inv(noise) * root[:, None, :]
-    )
-    along = bulk.basis * mean.kappa
-    rows = along if mean.linear_chaos is None else np.concatenate([along, mean.by_variance], 1)
-    rows = np.pad(
-        rows, ((0, 0), (0, 0), (0, mean.mean.shape[-1] - rows.shape[-1]))
-    )  # none in the common mode
-    blocks = [
-        coherent,
-        *(at.theta[:, :, None] * np.eye(at.theta.shape[-1]) for _ in mean.fluctuations),
-        shapes.rows,
-    ]
-    vectors = np.concatenate([mean.mean, *mean.fluctuations, rows], 1)
+        energy, _ = coherent_energy(bulk, mean, state)
+    root, d = np.sqrt(bulk.neurons), mean.dimension[:, None, None]
+    coherent = d * root[:, :, None] * np.linalg.inv(energy) * root[:, None, :]
+    blocks = [coherent, *(theta[:, :, None] * one for _ in mean.fluctuations), shapes.rows]
+    vectors = np.concatenate([mean.mean, *mean.fluctuations, row_vectors(system)], 1)
     sizes = np.cumsum([0, *(block.shape[-1] for block in blocks)])
-    kernel = np.zeros((len(noise), sizes[-1], sizes[-1]))
+    kernel = np.zeros((len(energy), sizes[-1], sizes[-1]))
     for block, first, last in zip(blocks, sizes, sizes[1:], strict=False):
-        kernel[:, first:last, first:last] = (block + np.swapaxes(block, 1, 2)) / 2
-    tiled = np.tile(weights, (1, vectors.shape[-1] // weights.shape[-1]))
-    gram = (vectors * tiled[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    size = bulk.basis.shape[1]
+        kernel[:, first:last, first:last] = (block + flip(block)) / 2
+    tiled = np.tile(shrunk, (1, vectors.shape[-1] // shrunk.shape[-1]))
+    r = bulk.basis.shape[1]
     return _MeanPart(
-        kernel, gram, shapes.teacher[:, :size, :size], np.linalg.inv(shapes.solver), noise
+        kernel=kernel,
+        gram=(vectors * tiled[:, None, :]) @ flip(vectors),
+        teacher=shapes.teacher[:, :r, :r],
+        gradient=np.linalg.inv(shapes.solver),
+        energy=energy,
     )

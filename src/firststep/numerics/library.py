@@ -1,0 +1,74 @@
+"""NumPy and JAX behind one name: what the equations need of an array library.
+
+The same code runs on either. ``library_of(array)`` says which one an array belongs to, so that no
+function has to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import scipy.special
+
+if TYPE_CHECKING:
+    from firststep.typing import Array
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library. ``xp`` is its namespace, ``special`` its special functions."""
+
+    xp: Any  # numpy or jax.numpy: a module, whose functions take arrays of that library
+    special: ModuleType
+    frozen: Callable[[Any], Any]  # the same numbers, as constants to differentiation
+    loop: Callable[[Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # (going, body, carry)
+    either: Callable[[Any, Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # by a flag
+    is_numpy: bool
+
+
+def _same(value: T) -> T:
+    return value
+
+
+def _while(going: Callable[[T], Any], body: Callable[[T], T], carry: T) -> T:
+    while going(carry):
+        carry = body(carry)
+    return carry
+
+
+def _either(flag: Any, yes: Callable[[T], T], no: Callable[[T], T], operand: T) -> T:
+    return yes(operand) if flag else no(operand)
+
+
+NUMPY = Library(
+    xp=np, special=scipy.special, frozen=_same, loop=_while, either=_either, is_numpy=True
+)
+
+
+@cache
+def jax_library() -> Library:
+    """JAX, loaded when it is asked for."""
+    import jax
+    import jax.scipy.special
+    from jax import lax
+
+    return Library(
+        xp=jax.numpy,
+        special=jax.scipy.special,
+        frozen=lax.stop_gradient,
+        loop=lax.while_loop,
+        either=lax.cond,
+        is_numpy=False,
+    )
+
+
+def library_of(array: Array | float) -> Library:
+    """The library of an array: NumPy's own, or JAX for everything else that behaves like one."""
+    return NUMPY if isinstance(array, np.ndarray | np.generic | float | int) else jax_library()

@@ -1,0 +1,199 @@
+"""Newton's method on a batch of problems: one driver for every set of equations.
+
+A ``Method`` says how a state is examined and how the next one follows; a rule says when to stop
+and which state to keep. With NumPy, problems that are done leave the batch; with JAX all of them
+go on together until the last is done, inside one compiled loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from firststep.numerics.batches import each, pick, put, take
+from firststep.numerics.library import NUMPY, Library, library_of
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Bool, Float, Int
+
+System = TypeVar("System", bound="Batch")
+Asked = TypeVar("Asked", bound="Batch", contravariant=True)
+Kept = TypeVar("Kept", covariant=True)
+Iterate = TypeVar("Iterate", bound=tuple[Any, ...])
+
+
+class Batch(Protocol):
+    """Equations of several problems."""
+
+    @property
+    def size(self) -> int: ...
+
+    def part(self, places: Any) -> Any: ...
+
+
+class Look(Protocol[Kept]):
+    """What a method sees at an iterate: a tuple of arrays with these two among them."""
+
+    @property
+    def keep(self) -> Kept: ...  # what to keep of it
+
+    @property
+    def residual(self) -> Float[Array, " batch"]: ...
+
+
+class Method(Protocol[Asked, Iterate]):
+    """The equations of a batch, and their Newton step."""
+
+    def prepare(
+        self, system: Asked, iterate: Iterate, residual: Float[Array, " batch"]
+    ) -> Iterate:
+        """The iterate made fit for a step, where the last residual calls for it."""
+        ...
+
+    def examine(self, system: Asked, iterate: Iterate) -> Any:
+        """A ``Look``."""
+        ...
+
+    def step(self, system: Asked, iterate: Iterate, look: Any) -> Iterate: ...
+
+
+@dataclass(frozen=True)
+class BestResidual:
+    """Keep the iterate of the least residual.
+
+    Stop below ``tolerance``; or below ``accepted`` once the residual no longer halves; or after
+    ``patience`` steps in which it did not.
+    """
+
+    tolerance: float
+    accepted: float
+    patience: int
+    most: int
+
+    def better(
+        self, residual: Float[Array, " batch"], best: Float[Array, " batch"]
+    ) -> Bool[Array, " batch"]:
+        return residual < best
+
+    def finished(
+        self, best: Float[Array, " batch"], stalled: Int[Array, " batch"]
+    ) -> Bool[Array, " batch"]:
+        close = (best < self.accepted) & (stalled >= 1)
+        return (best < self.tolerance) | close | (stalled >= self.patience)
+
+
+@dataclass(frozen=True)
+class LastStep:
+    """Keep the last iterate; the residual is the size of the step that led to it.
+
+    Stop where it is below ``tolerance``, or not finite.
+    """
+
+    tolerance: float
+    most: int
+
+    def better(
+        self, residual: Float[Array, " batch"], best: Float[Array, " batch"]
+    ) -> Bool[Array, " batch"]:
+        return np.ones(residual.shape, bool)
+
+    def finished(
+        self, best: Float[Array, " batch"], stalled: Int[Array, " batch"]
+    ) -> Bool[Array, " batch"]:
+        return (best < self.tolerance) | ~np.isfinite(best)
+
+
+class Found(NamedTuple, Generic[Iterate]):
+    """What came of it."""
+
+    iterate: Iterate
+    residual: Float[Array, " batch"]
+    iterations: Int[Array, " batch"]
+
+
+class _Progress(NamedTuple):
+    best: Float[Array, " batch"]
+    stalled: Int[Array, " batch"]  # steps in which the residual did not halve
+
+    @classmethod
+    def none(cls, count: int, lib: Library) -> _Progress:
+        return cls(lib.xp.full((count,), lib.xp.inf), lib.xp.zeros((count,), int))
+
+    def after(self, residual: Float[Array, " batch"], better: Bool[Array, " batch"]) -> _Progress:
+        xp = library_of(residual).xp
+        stalled = xp.where(residual < 0.5 * self.best, 0, self.stalled + 1)
+        return _Progress(xp.where(better, residual, self.best), stalled)
+
+
+def newton(
+    method: Method[System, Iterate], system: System, iterate: Iterate, rule: BestResidual | LastStep
+) -> Found[Iterate]:
+    """Newton steps until the rule says that every problem is done."""
+    lib = library_of(_first_array(iterate))
+    with np.errstate(all="ignore"):  # what is not finite is found and refused, not warned about
+        run = _by_parts if lib.is_numpy else _together
+        return run(method, system, iterate, rule)
+
+
+def _first_array(tree: Any) -> Array:
+    return _first_array(tree[0]) if isinstance(tree, tuple) else tree
+
+
+def _by_parts(
+    method: Method[System, Iterate], system: System, iterate: Iterate, rule: BestResidual | LastStep
+) -> Found[Iterate]:
+    count = system.size
+    kept, total = iterate, _Progress.none(count, NUMPY)
+    places, iterations = np.arange(count), np.zeros(count, int)
+    residual = total.best
+    for number in range(rule.most):
+        try:
+            iterate = method.prepare(system, iterate, residual)
+            look = method.examine(system, iterate)
+            residual = np.where(np.isfinite(look.residual), look.residual, np.inf)
+            progress = take(total, places)
+            better = rule.better(residual, progress.best)
+            if number == 0:
+                kept = each(np.array, look.keep)  # a copy, of the type of the answer
+            put(kept, places[better], take(look.keep, better))
+            progress = progress.after(residual, better)
+            put(total, places, progress)
+            iterations[places] += 1
+            going = ~rule.finished(*progress)
+            if not going.any():
+                break
+            if not going.all():
+                places, residual, system = places[going], residual[going], system.part(going)
+                iterate, look = take(iterate, going), take(look, going)
+            iterate = method.step(system, iterate, look)
+        except np.linalg.LinAlgError:
+            break
+    return Found(kept, total.best, iterations)
+
+
+def _together(
+    method: Method[System, Iterate], system: System, iterate: Iterate, rule: BestResidual | LastStep
+) -> Found[Iterate]:
+    lib = library_of(_first_array(iterate))
+    xp = lib.xp
+
+    def going(carry: Any) -> Bool[Array, ""]:
+        _, _, progress, _, count = carry
+        return xp.any(~rule.finished(*progress)) & (count < rule.most)
+
+    def body(carry: Any) -> Any:
+        iterate, kept, progress, residual, count = carry
+        iterate = method.prepare(system, iterate, residual)
+        look = method.examine(system, iterate)
+        after = method.step(system, iterate, look)
+        residual = xp.where(xp.isfinite(look.residual), look.residual, xp.inf)
+        better = rule.better(residual, progress.best)
+        kept = pick(better, look.keep, kept)
+        return after, kept, progress.after(residual, better), residual, count + 1
+
+    begin = _Progress.none(system.size, lib)
+    carry = (iterate, iterate, begin, begin.best, 0)
+    _, kept, progress, _, count = lib.loop(going, body, carry)
+    return Found(kept, progress.best, xp.full(progress.best.shape, count))

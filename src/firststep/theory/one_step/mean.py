@@ -1,0 +1,282 @@
+"""The mean features and what the fit makes of them.
+
+In neuron space the mean feature at kappa is, for neuron i of value p,
+mu0[p, k] + kappa mu1[p, k] du_i + mu0'[p, k] dc_i with fluctuations du_i (along vh) and dc_i (of
+the squared norm) of order 1/sqrt d; mu0' = d mu0/dc. Their kernel is
+
+    Kmean = d sum_p Theta_p mu0 mu0 + sum_q sum_p Theta_p psi^q psi^q + C^T F C,   C = (kappa B; mu0')
+
+where the psi^q are fluctuations that know nothing of the rows, and F the quadratic form of the
+rows' part,
+
+    F = ( G_vv^-1 - M^-1                           G_vv^-1 A_v                              )
+        (       .          diag(Theta |X[h_p]|^2) - sum_ij R_i^T Z_ij R_j + A_v^T G_vv^-1 A_v )
+
+Blocks of the resolvent, in the coordinates (1, M_data) of Z, between theta and X[yhat^j],
+j = 1, 2, 3 (v = X[yhat]), with F the frame of ``resolvent``, Phi = Z F^T + D, D = diag(0, 1),
+x_j = E[G yhat^j], e_b = E yhat^b and q^a_b = sum_l w^a_l y_l^b Q_l:
+
+    Z_tt = Z of (L0 + q^2_0)^-1,   Phi_t = Z_tt F^T + D,   g_t = F Z_tt F^T - diag(0, A2)
+    Z_tj = x_j Z_tt - Phi_t q^1_j Phi^T/alpha0
+    Z_ij = (e_(i+j) Z - Phi q^0_(i+j) Phi^T/alpha0)/alpha0 + x_i x_j Z_tt
+           - (x_i Phi_t q^1_j Phi^T + x_j Phi q^1_i Phi_t^T)/alpha0
+           + Phi q^1_i g_t q^1_j Phi^T/alpha0^2
+    G_tt = (Z_tt)_11,   G_tv = (Z_t1)_11/|v|,   G_vv = (Z_11)_11/|v|^2
+    R_j  = Theta_p (h_pj a_p + k_pj b_p)    [one block: Theta_p (h_pj + k_pj) U_p]
+    A_v  = (sum_j Z_1j R_j)_1/|v|,   A_t = (sum_j Z_tj R_j)_1
+    X    = (gamma - G_vv^-1 G_vt) M^-1/rho,   X_c = (A_t - G_tv G_vv^-1 A_v)^T M^-1/rho
+    T    = M^-1 - M^-1 (G_tt - G_tv G_vv^-1 G_vt) M^-1/rho^2
+
+Own output. The step is taken on y - f, and f(x) = (1/N) sum_j at_j s(<w_j, x>) is what the network
+says before it: of order 1/sqrt N, but it moves every row by -(q/N) at_i sum_j at_j w_j,
+q = etat E[s']^2, which takes a share q out of the random rows along the readout, where the mean
+features live. At finite d, with the P x P matrix T = diag(E_p - D_p) of the rows' share of the
+energy, the first part of Kmean becomes
+
+    d mu0^T (beta pi)^(1/2) (D + (1 - q a a^T) T (1 - q a a^T))^-1 (beta pi)^(1/2) mu0
+    a_p = at_p sqrt(pi_p).
+
+Common mode. All features share the fluctuation of |x|^2 = d + sqrt(2d) xi:
+mu0 + sqrt(2/d) c mu0' xi. Where the mean features are no larger than that (small steps, readouts
+with a mean, students with E[s He2] != 0) it counts. Then functions of (kappa, xi) that are linear
+in xi are kept as a second set of K nodes with the same S, on which the target vanishes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from firststep.numerics.library import library_of
+from firststep.numerics.linear_algebra import thin_svd
+from firststep.theory.one_step.resolvent import Equations, average
+from firststep.theory.one_step.system import Bulk, Mean, State, System, flip
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+# Singular values below this part of the largest are rounding: an odd student has no mean features
+# without a step.
+_ROUNDING = 1e-13
+
+
+class Forms(NamedTuple):
+    """The quadratic form F and its companions: what depends on the resolvent, not on the target."""
+
+    rows: Float[Array, "batch m m"]  # F, m = r + P, or r without norm fluctuations
+    cross: Float[Array, "batch m r"]  # (X; X_c)
+    across: Float[Array, "batch r r"]  # T
+    teacher: Float[Array, "batch n n"]  # Z_tt
+    phi: Float[Array, "batch n n"]  # Phi
+    phi_teacher: Float[Array, "batch n n"]  # Phi_t
+    sources: Float[Array, "batch 3 n P"] | None  # R_j
+    solver: Float[Array, "batch r r"]  # G_vv^-1
+    to_teacher: Float[Array, "batch r r"]  # G_vt
+    along_v: Float[Array, "batch r P"] | None  # A_v
+
+
+class _Blocks(NamedTuple):
+    """Z_tt, Z_tj and Z_ij."""
+
+    teacher: Float[Array, "batch n n"]
+    to_teacher: dict[int, Float[Array, "batch n n"]]
+    between: dict[tuple[int, int], Float[Array, "batch n n"]]
+
+
+def forms(system: System, state: State, at: Equations) -> Forms:
+    """The matrices of the module's docstring at a state."""
+    bulk, mean = system.bulk, system.mean
+    xp, r = library_of(state.energy).xp, bulk.basis.shape[1]
+    norm, gamma, rho = (
+        v[:, None, None] for v in (mean.gradient_norm, mean.alignment, mean.misalignment)
+    )
+    blocks = _blocks(bulk, state, at, (1,) if mean.linear_chaos is None else (1, 2, 3))
+    inverse, teacher = at.pencil.inverse, blocks.teacher
+    gvv = blocks.between[1, 1][:, :r, :r] / norm**2
+    gtv = blocks.to_teacher[1][:, :r, :r] / norm
+    gvt = flip(gtv)
+    solver = xp.linalg.inv(gvv)
+    left = teacher[:, :r, :r] - gtv @ solver @ gvt
+    plain = Forms(
+        rows=solver - inverse,
+        cross=(gamma * np.eye(r) - solver @ gvt) @ inverse / rho,
+        across=inverse - inverse @ left @ inverse / rho**2,
+        teacher=teacher,
+        phi=at.pencil.framed(state.resolvent),
+        phi_teacher=at.pencil.framed(teacher),
+        sources=None,
+        solver=solver,
+        to_teacher=gvt,
+        along_v=None,
+    )
+    return plain if mean.linear_chaos is None else _with_norms(system, at, blocks, plain)
+
+
+def _blocks(bulk: Bulk, state: State, at: Equations, powers: tuple[int, ...]) -> _Blocks:
+    xp = library_of(state.energy).xp
+    y, w, alpha0 = bulk.labels, bulk.label_weights, bulk.alpha0[:, None, None]
+    pencil, z, source = at.pencil, state.resolvent, at.image.source
+    teacher = pencil.invert(average(w[:, 2], source))
+    phi, phi_teacher = pencil.framed(z), pencil.framed(teacher)
+    trace = pencil.trace(teacher)
+
+    def moment(a: int, power: int) -> Float[Array, "batch 1 1"]:
+        return xp.sum(w[:, a] * y**power, -1)[:, None, None]
+
+    # q^1_j Phi^T/alpha0
+    linear = {j: average(w[:, 1] * y**j, source) @ flip(phi) / alpha0 for j in powers}
+    to_teacher = {j: moment(1, j) * teacher - phi_teacher @ linear[j] for j in powers}
+    between = {}
+    for i, j in ((i, j) for i in powers for j in powers if i <= j):
+        own = phi @ average(w[:, 0] * y ** (i + j), source) @ flip(phi) / alpha0
+        crossed = moment(1, i) * (phi_teacher @ linear[j])
+        other = moment(1, j) * (phi_teacher @ linear[i])
+        shared = moment(1, i) * moment(1, j) * teacher + flip(linear[i]) @ trace @ linear[j]
+        total = (moment(0, i + j) * z - own) / alpha0 + shared - crossed - flip(other)
+        between[i, j] = total
+        between[j, i] = flip(total)
+    return _Blocks(teacher, to_teacher, between)
+
+
+def _with_norms(system: System, at: Equations, blocks: _Blocks, plain: Forms) -> Forms:
+    """The forms with the fluctuations of the rows' norms that know of the rows."""
+    mean, pencil = system.mean, at.pencil
+    h, k, products = mean.linear_chaos, mean.higher_chaos, mean.vector_products
+    assert h is not None
+    xp, r = library_of(h).xp, plain.solver.shape[-1]
+    theta = pencil.theta[:, :, None]
+    norm, rho = mean.gradient_norm[:, None, None], mean.misalignment[:, None, None]
+    sources = xp.einsum("bpn,bpj->bjnp", pencil.ends, theta * h)
+    sources = sources + xp.einsum("bpn,bpj->bjnp", pencil.padded, theta * k)
+    own = pencil.theta * xp.einsum("bpi,bij,bpj->bp", h, products, h)
+    powers, between = (1, 2, 3), blocks.between
+    along_v = sum(between[1, j] @ sources[:, j - 1] for j in powers)[:, :r] / norm
+    along_t = sum(blocks.to_teacher[j] @ sources[:, j - 1] for j in powers)[:, :r]
+    seen = sum(
+        flip(sources[:, i - 1]) @ between[i, j] @ sources[:, j - 1] for i in powers for j in powers
+    )
+    mixed = plain.solver @ along_v
+    norms = own[:, :, None] * np.eye(own.shape[1]) - seen + flip(along_v) @ mixed
+    top = xp.concatenate([plain.rows, mixed], 2)
+    cross = flip(along_t - flip(plain.to_teacher) @ mixed) @ pencil.inverse / rho
+    return plain._replace(
+        rows=xp.concatenate([top, xp.concatenate([flip(mixed), norms], 2)], 1),
+        cross=xp.concatenate([plain.cross, cross], 1),
+        sources=sources,
+        along_v=along_v,
+    )
+
+
+# The fit of the mean ------------------------------------------------------------------------------
+
+
+class Projection(NamedTuple):
+    """The fit of the mean: nu = sqrt S (h0 - m) solves (1 + sqrt S Kmean sqrt S) nu = right."""
+
+    system: Float[Array, "batch m m"]  # the bordered matrix
+    root: Float[Array, "batch nodes"]  # sqrt S
+
+
+def coherent_energy(
+    bulk: Bulk, mean: Mean, state: State
+) -> tuple[Float[Array, "batch P P"], Float[Array, "batch P P"]]:
+    """D + (1 - q a a^T) diag(E - D) (1 - q a a^T), a_p = at_p sqrt(pi_p), and 1 - q a a^T.
+
+    See "own output" above. Without it diag(E).
+    """
+    assert mean.feedback is not None
+    xp = library_of(state.energy).xp
+    share = bulk.neurons / xp.sum(bulk.neurons, -1, keepdims=True)
+    a = mean.readout * xp.sqrt(share)
+    one = np.eye(a.shape[-1])
+    turn = one - mean.feedback[:, None, None] * a[:, :, None] * a[:, None, :]
+    rows = (state.energy - state.diagonal)[:, None, :]
+    return state.diagonal[:, :, None] * one + (turn * rows) @ turn, turn
+
+
+def _coherent(bulk: Bulk, mean: Mean, state: State) -> Float[Array, "batch P nodes"]:
+    """Functions whose Gram matrix over P is the first part of Kmean over d.
+
+    sqrt(Theta_p) mu0 where the rows are independent.
+    """
+    xp = library_of(state.energy).xp
+    if mean.feedback is None:
+        return mean.mean * xp.sqrt(bulk.neurons / state.energy)[..., None]
+    energy, _ = coherent_energy(bulk, mean, state)
+    features = mean.mean * xp.sqrt(bulk.neurons)[..., None]
+    return xp.linalg.solve(xp.linalg.cholesky(energy), features)
+
+
+def projection(
+    system: System, state: State, at: Equations, shapes: Forms, shrunk: Float[Array, "batch K"]
+) -> Projection:
+    """The bordered system ((1 + F, U), (U^T, -delta)) at the weights S = ``shrunk``.
+
+    N sum_p (pi_p/E_p) mu0 mu0 in directions scaled to length one. In direction i of singular value
+    sigma_i of sqrt S mu0^T sqrt(Theta/beta), delta = (1/N)/(1/N + sigma^2): zero for d = infinity,
+    where the mean features are fitted freely.
+    """
+    bulk, mean, theta = system.bulk, system.mean, at.pencil.theta
+    lib = library_of(state.energy)
+    xp = lib.xp
+    kernel = _fluctuation_kernel(system, theta, shapes)
+    size = kernel.shape[-1]
+    root = xp.tile(xp.sqrt(shrunk), (1, size // shrunk.shape[-1]))
+    smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
+    free = flip(_coherent(bulk, mean, state)) if mean.free is None else mean.free
+    columns = root[:, :, None] * free
+    _, sigma, right = thin_svd(lib.frozen(columns))
+    if mean.free is None:
+        features = xp.max(mean.mean**2, axis=(-2, -1)) + xp.max(bulk.scatter, axis=(-2, -1))
+        largest = features * xp.max(theta, -1) * xp.sum(shrunk, -1)
+    else:
+        largest = xp.max(sigma, -1) ** 2
+    kept = sigma > _ROUNDING * xp.sqrt(lib.frozen(largest))[:, None]
+    floor = (xp.zeros_like(sigma[:, 0]) if mean.dimension is None else 1.0 / mean.dimension)[
+        :, None
+    ]
+    length = xp.where(kept, xp.sqrt(floor + sigma**2), 1.0)
+    directions = xp.where(kept[:, None, :], (columns @ flip(right)) / length[:, None, :], 0.0)
+    slack = xp.where(kept, floor / length**2, 1.0)
+    corner = -slack[:, :, None] * np.eye(slack.shape[-1])
+    border = xp.concatenate([flip(directions), corner], 2)
+    return Projection(xp.concatenate([xp.concatenate([smooth, directions], 2), border], 1), root)
+
+
+def _fluctuation_kernel(
+    system: System, theta: Float[Array, "batch P"], shapes: Forms
+) -> Float[Array, "batch nodes nodes"]:
+    kernel = 0.0
+    for psi in system.mean.fluctuations:
+        kernel = kernel + flip(psi) @ (psi * theta[..., None])
+    vectors = row_vectors(system)
+    return kernel + flip(vectors) @ shapes.rows @ vectors
+
+
+def row_vectors(system: System) -> Float[Array, "batch m nodes"]:
+    """C = (kappa B; mu0'); none of it in the common mode."""
+    bulk, mean = system.bulk, system.mean
+    xp = library_of(bulk.basis).xp
+    vectors = bulk.basis * mean.kappa
+    if mean.linear_chaos is not None:
+        vectors = xp.concatenate([vectors, mean.by_variance], 1)
+    return xp.pad(vectors, ((0, 0), (0, 0), (0, mean.mean.shape[-1] - vectors.shape[-1])))
+
+
+def smoother(
+    fit: Projection, nodes: int
+) -> tuple[Float[Array, "batch K"], Float[Array, "batch K K"]]:
+    """H_kk and H_kl H_lk of H = (1 + Kmean S)^-1 Kmean.
+
+    From sqrt S H sqrt S = 1 - (1 + sqrt S Kmean sqrt S)^-1.
+    """
+    xp = library_of(fit.root).xp
+    (batch, size), total = fit.root.shape, fit.system.shape[-1]
+    right = xp.broadcast_to(np.eye(total)[:, :size], (batch, total, size))
+    inner = xp.linalg.solve(fit.system, right)[:, :size]
+    matrix = (np.eye(size) - inner) / (fit.root[:, :, None] * fit.root[:, None, :])
+    squares = matrix * flip(matrix)
+    sets = size // nodes
+    diagonal = xp.einsum("bkk->bk", matrix).reshape(-1, sets, nodes).sum(1)
+    return diagonal, squares.reshape(-1, sets, nodes, sets, nodes).sum((1, 3))

@@ -1,0 +1,237 @@
+"""What is asked: a problem, or arrays of its numbers, as the equations need them.
+
+``Model`` is what a batch of problems has in common, ``Numbers`` what differs between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from firststep.activations import Activation
+from firststep.errors import InvalidParameter, nearest
+from firststep.problem import ARRAYS, Bounds, Problem, number
+from firststep.theory.step import Residual, residual_of
+from firststep.theory.student import SlopeConstants, polynomial_degrees, slope_constants
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Bool, Float
+
+BULKS = ("exact", "isotropic")
+# The fields that may be arrays, with their bounds; the theory has no ridge 0.
+NUMERIC: dict[str, Bounds] = {**ARRAYS, "ridge": ARRAYS["ridge"]._replace(strict=True)}
+TINY = 1e-6  # the shortest large step whose features can be told from rounding
+_NO_RESIDUAL = 1e-25  # mean square of labels that are the output up to rounding
+_COVERED = (
+    "the theory is for one step on fresh Gaussian data; simulate(...) runs what it does not cover"
+)
+
+
+class Numbers(NamedTuple):
+    """The numeric fields of a batch of problems."""
+
+    alpha: Float[Array, " batch"]
+    beta: Float[Array, " batch"]
+    alpha0: Float[Array, " batch"]
+    ridge: Float[Array, " batch"]
+    noise: Float[Array, " batch"]
+    rate: Float[Array, " batch"]  # etat = eta/sqrt N: zero in the small-step limit
+    small_rate: Float[Array, " batch"]  # eta in the small-step limit at d = infinity, else zero
+    dimension: Float[Array, " batch"] | None  # d; None for infinity
+
+    def part(self, places: Any) -> Numbers:
+        """Some of the problems."""
+        return Numbers(*[None if each is None else each[places] for each in self])  # type: ignore
+
+
+class Model(NamedTuple):
+    """What does not change in a batch."""
+
+    student: Activation
+    teacher: Activation
+    constants: SlopeConstants
+    is_isotropic: bool  # the bulk is a multiple of the identity
+    has_gaussian_rows: bool
+    readout_mean: float
+    readout_square: float
+    steps: bool  # whether the weights move at all
+    has_common_mode: bool  # whether the shared fluctuation of |x|^2 counts
+    has_own_output: bool  # whether the network's output before the step counts
+    # Even and odd degrees that the mean fits freely (Gaussian readout, d = infinity).
+    free_degrees: tuple[float, float] | None
+
+    @property
+    def offset(self) -> float:
+        """E[at] c0, what the network says before the step."""
+        return self.constants.c0 * self.readout_mean
+
+    def residual(self, noise: Float[Array, " batch"]) -> Residual:
+        """Moments of the labels of the step."""
+        return residual_of(self.teacher, self.offset, noise)
+
+
+def refuse_unknown(fields: Mapping[str, object]) -> None:
+    """Say so if a field cannot be given as an array."""
+    for name in fields:
+        if name in ("reuse", "steps", "batches", "inputs"):
+            raise InvalidParameter(name, "left out of predict", fields[name], _COVERED)
+        if name not in NUMERIC:
+            allowed = "one of " + ", ".join(NUMERIC)
+            raise InvalidParameter(name, allowed, fields[name], nearest(name, NUMERIC))
+
+
+def broadcast(
+    problem: Problem, fields: Mapping[str, object]
+) -> tuple[dict[str, Float[Array, " batch"]], tuple[int, ...]]:
+    """Every numeric field as a flat array, and their common shape."""
+    raw = {name: _numbers(name, given) for name, given in given_fields(problem, fields).items()}
+    try:
+        shape = np.broadcast_shapes(*(values.shape for values in raw.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {values.shape}" for name, values in raw.items() if values.ndim)
+        raise InvalidParameter("fields", "arrays that broadcast together", shapes) from None
+    return {name: np.broadcast_to(values, shape).ravel() for name, values in raw.items()}, shape
+
+
+def given_fields(problem: Problem, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Every numeric field as it was given; alpha0 follows alpha where the problem leaves it open."""
+    values = {name: fields.get(name, getattr(problem, name)) for name in NUMERIC}
+    follows = "alpha0" not in fields and "alpha0" not in problem.model_fields_set
+    if follows and "alpha" in fields:
+        values["alpha0"] = fields["alpha"]
+    return values
+
+
+def refuse_outside(name: str, values: Float[Array, "*shape"]) -> None:
+    """Say so if a value is not finite or below what the field allows."""
+    bounds = NUMERIC[name]
+    inside = (values > bounds.low) if bounds.strict else (values >= bounds.low)
+    worst = values[~(np.isfinite(values) & inside)]
+    if not worst.size:
+        return
+    is_zero_ridge = name == "ridge" and worst.flat[0] == 0
+    hint = "the theory takes the limit ridge -> 0 at a ridge such as 1e-8" if is_zero_ridge else ""
+    allowed = f"finite and {'>' if bounds.strict else '>='} {bounds.low:g}"
+    raise InvalidParameter(name, allowed, float(worst.flat[0]), hint)
+
+
+def _numbers(name: str, given: Any) -> Float[Array, "*shape"]:
+    bounds = NUMERIC[name]
+    if np.ndim(given) == 0:
+        values = np.array(number(name, given, bounds.low, strict=bounds.strict and name != "ridge"))
+    else:
+        try:
+            values = np.array(given, dtype=float)
+        except (TypeError, ValueError):
+            raise InvalidParameter(name, "numbers", given) from None
+    refuse_outside(name, values)
+    if values.size == 0:
+        raise InvalidParameter(name, "at least one number", "none")
+    return values
+
+
+def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
+    """Refuse what has no limit."""
+    step = values["step"]
+    steps = bool(np.any((values["alpha0"] > 0) & (step > 0)))
+    exponent, is_infinite = problem.step_exponent, problem.dimension == math.inf
+    if steps and is_infinite and exponent not in (0.0, 0.5):
+        hint = (
+            "give a finite dimension; at d = infinity the theory has the small step (0) and "
+            "the large step (0.5)"
+        )
+        raise InvalidParameter("step-exponent", "0 or 0.5 at d = infinity", exponent, hint)
+    tiny = step[(step > 0) & (step < TINY)]
+    if tiny.size and is_infinite and exponent == 0.5:
+        hint = (
+            "any large step, however short, learns freely at d = infinity; small steps have "
+            "step-exponent 0, or a finite dimension"
+        )
+        allowed = f"0, or at least {TINY:g} at d = infinity"
+        raise InvalidParameter("step", allowed, float(tiny.flat[0]), hint)
+
+
+def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
+    """What does not change in a batch. In the small-step limit the bulk stays isotropic.
+
+    The common mode of |x|^2 is a correction at finite d; at d = infinity it is left where the mean
+    features are small, along the mean of the readout, unless the student has a mean itself and
+    fits that direction freely. The network's own output counts at finite d; the spiked model takes
+    no step and has none.
+    """
+    readout, constants = problem.readout, slope_constants(problem.student)
+    moments = problem.student.moments
+    infinite = problem.dimension == math.inf
+    small_limit = infinite and problem.step_exponent == 0
+    bends = abs(moments.quadratic) > 1e-10 * math.sqrt(moments.second_moment)
+    small_mean = bends and readout.mean != 0 and constants.c0 == 0
+    free = None
+    if infinite and readout.is_gaussian and steps and not small_limit:
+        free = polynomial_degrees(problem.student) if constants.c1 != 0 else (0.0, -1.0)
+    return Model(
+        student=problem.student,
+        teacher=problem.teacher,
+        constants=constants,
+        is_isotropic=bulk == "isotropic" or small_limit,
+        has_gaussian_rows=problem.init == "gaussian",
+        readout_mean=readout.mean,
+        readout_square=readout.second_moment,
+        steps=steps,
+        has_common_mode=(small_limit and steps and small_mean) if infinite else True,
+        has_own_output=not infinite and steps and bulk == "exact",
+        free_degrees=free,
+    )
+
+
+class Regime(Protocol):
+    """How the step scales: a problem has it."""
+
+    @property
+    def dimension(self) -> float: ...
+    @property
+    def step_exponent(self) -> float: ...
+
+
+def numbers_of(
+    regime: Regime, values: Mapping[str, Float[Array, " batch"]], steps: bool
+) -> Numbers:
+    """etat = step N^(exponent - 1/2), N = beta d.
+
+    At d = infinity the small step has etat = 0 and its eta apart.
+    """
+    dimension, exponent = regime.dimension, regime.step_exponent
+    alpha, beta, alpha0, step, ridge, noise = (values[name] for name in NUMERIC)
+    nothing = 0 * step
+    if dimension == math.inf:
+        size = None
+        rate = step if exponent == 0.5 else nothing
+        small_rate = step if exponent == 0 else nothing
+    else:
+        size = dimension + nothing
+        rate, small_rate = step * (beta * dimension) ** (exponent - 0.5), nothing
+    if not steps:
+        rate, small_rate, alpha0 = nothing, nothing, nothing + 1.0
+    return Numbers(
+        alpha=alpha,
+        beta=beta,
+        alpha0=alpha0,
+        ridge=ridge,
+        noise=noise,
+        rate=rate,
+        small_rate=small_rate,
+        dimension=size,
+    )
+
+
+def moves(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> Bool[Array, " batch"]:
+    """Whether the step changes anything.
+
+    It needs samples, a size, and labels that are not all equal to the output.
+    """
+    offset = problem.readout.mean * problem.student.moments.mean
+    residual = residual_of(problem.teacher, offset, values["noise"])
+    taken = (values["alpha0"] > 0) & (values["step"] > 0)
+    return np.asarray(taken & (residual.second > _NO_RESIDUAL))

@@ -1,0 +1,178 @@
+"""How (E, Z) respond to the overlaps: one linear solve for (dE, vech dZ).
+
+With s_p = F Z a_p, l_p = (0, e_p U_p) and Phi = Z F^T + diag(0, 1) (one block: Phi = Z):
+
+    dg = F dZ F^T - sum_p (s_p l_p^T + l_p s_p^T + l_p l_p^T) dTheta_p     (one block: dg = dZ)
+    dZ = -Z_1 dM^-1 Z_1^T - sum_p Z a_p a_p^T Z dTheta_p
+         - sum_l w_l Phi Delta_l dH_l Delta_l^T Phi^T + (1/alpha0) sum_l w_l Phi Q_l dg Q_l Phi^T
+    dE_p = dD_p + a_p^T dZ a_p + chi_p d(b_p^T (sum_l w_l y_l^2 g Delta_l) b_p)
+
+and dTheta_p = -(Theta_p/E_p) dE_p.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from firststep.numerics.library import library_of
+from firststep.numerics.linear_algebra import block_matrix
+from firststep.theory.one_step.resolvent import Equations, Pencil
+from firststep.theory.one_step.system import Bulk, State, flip, triangle
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float, Int
+
+
+class Response(NamedTuple):
+    """The linear response of (E, Z) and of the force v to the overlaps y = (vech M, D)."""
+
+    force_shift: Float[Array, "batch Y"]  # of v when (E, Z) take their Newton step at fixed y
+    force_by_overlap: Float[Array, "batch Y Y"]  # dv/dy
+    energy_shift: Float[Array, "batch P"]
+    energy_by_overlap: Float[Array, "batch P Y"]  # dE/dy
+    resolvent_shift: Float[Array, "batch n2"]  # vech of dZ
+    resolvent_by_overlap: Float[Array, "batch n2 Y"]  # vech of dZ/dy
+
+
+class _ByTheta(NamedTuple):
+    """What a change of Theta_p does directly."""
+
+    to_energy: Float[Array, "batch P P"]  # d(chi_q b_q (...) b_q)/dTheta_p at fixed Z
+    to_resolvent: Float[Array, "batch P n n"]  # dZ/dTheta_p
+    through: Float[Array, "batch P n n"]  # sum_l w_l y_l^2 (Delta_l b_p)(Delta_l b_p)^T
+    lifted: Float[Array, "batch J n n"]  # Phi Q_l F
+
+
+def respond(bulk: Bulk, state: State, at: Equations) -> Response:
+    """The response at a state; ``at`` are the equations there."""
+    xp = library_of(state.energy).xp
+    z, image, pencil = state.resolvent, at.image.z, at.pencil
+    (count, r), n = bulk.coordinates.shape[1:], z.shape[-1]
+    rows, columns, times = triangle(n)
+    by_theta = _by_theta(bulk, state, at)
+    by_z = by_theta.through  # d tr_p/dZ
+    if pencil.frame is not None:
+        by_z = flip(pencil.frame)[:, None] @ by_z @ pencil.frame[:, None]
+    ends = pencil.ends
+    by_z = ends[:, :, :, None] * ends[:, :, None, :] + bulk.jitter[:, :, None, None] * by_z
+    phi = pencil.theta / state.energy
+    system = block_matrix(
+        np.eye(count) + by_theta.to_energy * phi[:, None, :],
+        -by_z[:, :, rows, columns] * times,
+        flip(by_theta.to_resolvent[:, :, rows, columns] * phi[..., None]),
+        _by_resolvent(bulk, by_theta.lifted),
+    )
+    r_rows, r_columns, r_times = triangle(r)
+    f = image[:, :, :r] @ pencil.inverse
+    straight = f[:, rows][:, :, r_rows] * f[:, columns][:, :, r_columns]
+    mirrored = f[:, rows][:, :, r_columns] * f[:, columns][:, :, r_rows]
+    by_matrix = straight + mirrored * (r_times == 2)
+    batch = z.shape[0]
+    unit = xp.broadcast_to(np.eye(count), (batch, count, count))
+    top = [at.energy_gap[:, :, None], xp.zeros((batch, count, r_rows.size)), unit]
+    low = [(image - z)[:, rows, columns][:, :, None], by_matrix]
+    low = [*low, xp.zeros((batch, rows.size, count))]
+    right = xp.concatenate([xp.concatenate(top, 2), xp.concatenate(low, 2)], 1)
+    answer = xp.linalg.solve(system, right)
+    energy, resolvent = answer[:, :count], answer[:, count:]
+    force = _force(state, pencil, energy, resolvent)
+    return Response(
+        force_shift=force[:, :, 0],
+        force_by_overlap=force[:, :, 1:],
+        energy_shift=energy[:, :, 0],
+        energy_by_overlap=energy[:, :, 1:],
+        resolvent_shift=resolvent[:, :, 0],
+        resolvent_by_overlap=resolvent[:, :, 1:],
+    )
+
+
+def _by_theta(bulk: Bulk, state: State, at: Equations) -> _ByTheta:
+    xp = library_of(state.energy).xp
+    chi, alpha0 = bulk.jitter, bulk.alpha0[:, None, None]
+    weights, labels, u = bulk.label_weights[:, 0], bulk.labels, bulk.coordinates
+    pencil, image, source, delta = at.pencil, at.image.z, at.image.source, at.image.delta
+    n, r = image.shape[-1], u.shape[-1]
+    quadratic = weights * labels**2
+    flat_first = at.crossing.reshape(*at.crossing.shape[:2], r * r)
+    fourth = (quadratic * labels**2 / bulk.alpha0[:, None])[:, :, None]
+    pairs = (flip(flat_first * fourth) @ flat_first).reshape(-1, r, r, r, r)
+    pairs = pairs.swapaxes(2, 3).reshape(-1, r * r, r * r)
+    squared = (u[:, :, :, None] * u[:, :, None, :]).reshape(*u.shape[:2], r * r)
+    to_energy = -chi[:, :, None] * chi[:, None, :] * (squared @ pairs @ flip(squared))
+    by_value = (delta @ flip(pencil.padded)[:, None]).swapaxes(1, 3)  # Delta_l b_p, (., P, n, J)
+    through = (by_value * quadratic[:, None, None, :]) @ flip(by_value)
+    phi = pencil.framed(image)
+    lift = phi[:, None] @ source  # Phi Q_l
+    end = image[:, None] @ pencil.ends[..., None]
+    kernel_part = phi[:, None] @ through @ flip(phi)[:, None]
+    to_resolvent = -(end @ flip(end)) - chi[:, :, None, None] * kernel_part
+    if pencil.frame is None or pencil.lower is None:
+        return _ByTheta(to_energy, to_resolvent, through, lift)
+    low = pencil.lower
+    s = pencil.ends @ state.resolvent @ flip(pencil.frame) + low / 2
+    half = s[:, :, :, None] * low[:, :, None, :]
+    flat_g = -(half + flip(half)).reshape(*half.shape[:2], n * n)  # dg/dTheta_p at fixed Z
+    to_energy = to_energy + chi[:, :, None] * (through.reshape(flat_g.shape) @ flip(flat_g))
+    one = lift @ flip(s)[:, None] * (weights[:, :, None, None] / alpha0[:, None])
+    two = lift @ flip(low)[:, None]  # (., J, n, P)
+    product = one.swapaxes(1, 3) @ xp.transpose(two, (0, 3, 1, 2))
+    to_resolvent = to_resolvent - product - flip(product)
+    return _ByTheta(to_energy, to_resolvent, through, lift @ pencil.frame[:, None])
+
+
+def _by_resolvent(bulk: Bulk, lifted: Float[Array, "batch J n n"]) -> Float[Array, "batch n2 n2"]:
+    """The matrix of dZ -> dZ - (1/alpha0) sum_l w_l Phi Q_l F dZ F^T Q_l Phi^T on triangles."""
+    xp = library_of(lifted).xp
+    n = lifted.shape[-1]
+    _, _, times = triangle(n)
+    flat = lifted.reshape(*lifted.shape[:2], n * n)
+    weighted = flat * (bulk.label_weights[:, 0] / bulk.alpha0[:, None])[:, :, None]
+    table = (flip(weighted) @ flat).reshape(-1, n**4)  # [a, c, b, d]: dg_cd moves dZ_ab
+    straight, crossed = _pair_places(n)  # and so does dg_dc
+    both = xp.take(table, straight, axis=1) + xp.take(table, crossed, axis=1)
+    return np.eye(times.size) - both * (times / 2)
+
+
+def _force(
+    state: State,
+    pencil: Pencil,
+    energy: Float[Array, "batch P columns"],
+    resolvent: Float[Array, "batch n2 columns"],
+) -> Float[Array, "batch Y columns"]:
+    """The change of v: by the Newton step of (E, Z) in the first column, by y in the others."""
+    xp = library_of(energy).xp
+    (batch, count), r = energy.shape[:2], state.overlaps.shape[-1]
+    n = state.resolvent.shape[-1]
+    rows, columns, _ = triangle(n)
+    _, _, times = triangle(r)
+    inverse = pencil.inverse
+    inner = inverse @ state.resolvent[:, :r, :r] @ inverse
+    inside = (rows < r) & (columns < r)
+    plain = _congruence(inverse, inverse)
+    mixed = _congruence(inverse, inner) + _congruence(inner, inverse)
+    none = xp.zeros((batch, times.size, 1)), xp.zeros((batch, times.size, count))
+    direct = xp.concatenate([none[0], mixed - plain, none[1]], 2)
+    by_matrix = (direct - plain @ resolvent[:, inside]) * times[:, None]
+    return xp.concatenate([by_matrix, -(pencil.theta / state.energy)[..., None] * energy], 1)
+
+
+def _congruence(
+    left: Float[Array, "batch r r"], right: Float[Array, "batch r r"]
+) -> Float[Array, "batch r2 r2"]:
+    """The matrix of dM -> left dM right^T on upper triangles, not yet symmetrised."""
+    rows, columns, times = triangle(left.shape[-1])
+    one = left[:, rows][:, :, rows] * right[:, columns][:, :, columns]
+    other = left[:, rows][:, :, columns] * right[:, columns][:, :, rows]
+    return one + other * (times == 2)
+
+
+@lru_cache(maxsize=32)
+def _pair_places(size: int) -> tuple[Int[Array, "n2 n2"], Int[Array, "n2 n2"]]:
+    """Where X_ac X_bd and X_ad X_bc stand in a table [a, c, b, d], for pairs a <= b and c <= d."""
+    rows, columns, _ = triangle(size)
+    (a, b), (c, d) = (rows[:, None], columns[:, None]), (rows[None], columns[None])
+    table = np.arange(size**4).reshape(size, size, size, size)
+    return table[a, c, b, d], table[a, d, b, c]

@@ -1,0 +1,154 @@
+"""The equations of a batch of problems on their nodes, and the state that solves them.
+
+What travels together is one object here: ``Bulk`` is what the resolvent of the trained rows is
+made of, ``Mean`` what the mean features are made of, and a ``System`` both of them with the
+numbers of the fit. All are tuples of arrays, of NumPy or of JAX, whose leading axis ``batch``
+counts problems; an array without it is shared by all of them. Axes: P readout values, K nodes of
+kappa, J nodes of the label, r functions in the basis of mu1, n = r or 2 r the size of the pencil,
+Y = r (r + 1)/2 + P the number of overlaps.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from firststep.numerics.batches import Places, take
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+
+class Bulk(NamedTuple):
+    """What the equations (g) and (E) of ``resolvent`` are made of."""
+
+    basis: Float[Array, "batch r K"]  # B
+    idle: Float[Array, "batch r"]  # 1 for the rows of B that are not used, and zero
+    coordinates: Float[Array, "batch P r"]  # U
+    tilt: Float[Array, "batch P"] | None  # e; None for a pencil of one block
+    isotropic: Float[Array, "batch P"]  # c of the one-block pencil
+    jitter: Float[Array, "batch P"]  # chi
+    neurons: Float[Array, "batch P"]  # beta pi_p
+    scatter: Float[Array, "batch P K"]  # mu2
+    labels: Float[Array, "batch J"]  # y
+    label_weights: Float[Array, "batch 3 J"]  # w^0, w^1, w^2
+    alpha0: Float[Array, " batch"]
+
+    def part(self, places: Places) -> Bulk:
+        """Some of the problems."""
+        return take(self, places)
+
+
+class Target(NamedTuple):
+    """The teacher given kappa: t = s*(gamma kappa + rho z)."""
+
+    h0: Float[Array, "batch K"]  # E t
+    h1: Float[Array, "batch K"]  # E[z t]
+    h2: Float[Array, "batch K"]  # E t^2 + noise^2
+
+
+class Mean(NamedTuple):
+    """What the mean features are made of."""
+
+    mean: Float[Array, "batch P nodes"]  # mu0 on K nodes, or on 2 K: "common mode" of ``mean``
+    by_variance: Float[Array, "batch P K"]  # mu0' = d mu0/dc
+    fluctuations: tuple[Float[Array, "batch P nodes"], ...]  # psi^q
+    kappa: Float[Array, " K"]
+    target: Target
+    gradient_norm: Float[Array, " batch"]  # |v|
+    alignment: Float[Array, " batch"]  # gamma
+    misalignment: Float[Array, " batch"]  # rho
+    linear_chaos: Float[Array, "batch P 3"] | None  # h
+    higher_chaos: Float[Array, "batch P 3"] | None  # k
+    vector_products: Float[Array, "batch 3 3"] | None  # X[yhat^i] . X[yhat^j]
+    dimension: Float[Array, " batch"] | None  # d; None for infinity
+    free: Float[Array, "K functions"] | None  # fitted freely, where mu0 spans more than its nodes
+    readout: Float[Array, "batch P"]  # at_p
+    feedback: Float[Array, " batch"] | None  # q = etat c1^2, at most 1/E[at^2]; at finite d
+
+    def part(self, places: Places) -> Mean:
+        """Some of the problems; kappa and the free functions are shared by all."""
+        shared = {"kappa": self.kappa, "free": self.free}
+        own = {
+            name: take(each, places) for name, each in self._asdict().items() if name not in shared
+        }
+        return self._replace(**own)
+
+
+class State(NamedTuple):
+    """The unknowns."""
+
+    overlaps: Float[Array, "batch r r"]  # M
+    diagonal: Float[Array, "batch P"]  # D
+    energy: Float[Array, "batch P"]  # E
+    resolvent: Float[Array, "batch n n"]  # Z
+
+    def part(self, places: Places) -> State:
+        """Some of the problems."""
+        return take(self, places)
+
+
+class System(NamedTuple):
+    """A batch of problems on their nodes."""
+
+    bulk: Bulk
+    mean: Mean
+    variance: Float[Array, "batch P"]  # c
+    overlap_map: Float[Array, "batch Y K"]  # Lambda
+    omega: Float[Array, " K"]
+    alpha: Float[Array, " batch"]
+    ridge: Float[Array, " batch"]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the dimension is finite."""
+        return self.mean.dimension is not None
+
+    @property
+    def size(self) -> int:
+        """How many problems."""
+        return int(self.alpha.shape[0])
+
+    def part(self, places: Places) -> System:
+        """Some of the problems."""
+        return System(
+            bulk=self.bulk.part(places),
+            mean=self.mean.part(places),
+            variance=self.variance[places],
+            overlap_map=self.overlap_map[places],
+            omega=self.omega,
+            alpha=self.alpha[places],
+            ridge=self.ridge[places],
+        )
+
+
+# Symmetric matrices by their upper triangles -----------------------------------------------------
+
+
+@lru_cache(maxsize=128)
+def triangle(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and multiplicities of the upper triangle of a symmetric matrix."""
+    rows, columns = np.triu_indices(size)
+    return rows, columns, np.where(rows == columns, 1.0, 2.0)
+
+
+def unfold(packed: Float[Array, "batch n2"], size: int) -> Float[Array, "batch n n"]:
+    """The symmetric matrices of upper triangles."""
+    rows, columns, _ = triangle(size)
+    place = np.zeros((size, size), int)
+    place[rows, columns] = place[columns, rows] = np.arange(rows.size)
+    return packed[:, place]
+
+
+def apply(
+    matrix: Float[Array, "batch m n"], vector: Float[Array, "batch n"]
+) -> Float[Array, "batch m"]:
+    """Matrices times vectors."""
+    return (matrix @ vector[..., None])[..., 0]
+
+
+def flip(matrix: Float[Array, "*batch m n"]) -> Float[Array, "*batch n m"]:
+    """The transposes of a batch of matrices."""
+    return matrix.swapaxes(-1, -2)

@@ -1,0 +1,204 @@
+"""What the gradient step does to the neurons. Every constant of the step is computed here.
+
+A neuron of readout value at moves by etat at [c1 v + g(w)], etat = eta/sqrt N. Write a = etat at,
+yhat for the residual label, mh_j = E yhat^j, M = X0^T diag(yhat) X0/n0,
+S' = X0^T diag(yhat^2) X0/n0, X[f] = sum_nu f(yhat_nu) x_nu/n0 (so v = X[yhat]). Then
+
+    |v|^2 = E[G yhat]^2 + mh_2/alpha0,   gamma = E[G yhat]/|v|,   rho = sqrt(mh_2/alpha0)/|v|
+
+Along vh = v/|v| the neuron has u = a c1 |v|; its remaining part has covariance C/d with
+
+    C = (1 + e M)^2 + chi S',   e = a c2,   chi = a^2 tau'/alpha0
+    c = tr C/d = 1 + 2 e mh_1 + e^2 (mh_1^2 + mh_2/alpha0) + chi mh_2.
+
+A change of these formulas is made in this file alone. (The simulator's spiked model has its own
+copy in simulation/weights, so that its agreement with the theory is evidence.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from firststep.activations import Activation
+from firststep.numerics.library import library_of
+from firststep.theory.student import SlopeConstants
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+
+class Residual(NamedTuple):
+    """Moments of the residual label yhat = s*(G) + noise eps - offset, offset = E[at] c0."""
+
+    along: Float[Array, " batch"]  # E[G yhat]
+    first: Float[Array, " batch"]  # mh_1
+    second: Float[Array, " batch"]  # mh_2
+
+
+def residual_of(teacher: Activation, offset: float, noise: Float[Array, " batch"]) -> Residual:
+    """The moments, from those of the teacher. mh_2 is a sum of squares: nothing cancels."""
+    moments = teacher.moments
+    first = moments.mean - offset
+    second = moments.linear**2 + moments.nonlinear_variance + first**2 + noise**2
+    return Residual(along=moments.linear + 0 * second, first=first + 0 * second, second=second)
+
+
+class StepDirection(NamedTuple):
+    """Length and direction of v."""
+
+    gradient_norm: Float[Array, " batch"]  # |v|
+    alignment: Float[Array, " batch"]  # gamma = theta . vh
+    misalignment: Float[Array, " batch"]  # rho = sqrt(1 - gamma^2), without its cancellation
+
+    @classmethod
+    def of(cls, residual: Residual, alpha0: Float[Array, " batch"]) -> StepDirection:
+        """Where all residual labels are zero any direction will do: |v| = rho = 1, gamma = 0."""
+        xp = library_of(residual.second).xp
+        across = residual.second / alpha0
+        square = residual.along**2 + across
+        silent = square <= 0
+        norm = xp.sqrt(xp.where(silent, 1.0, square))
+        return cls(norm, residual.along / norm, xp.sqrt(xp.where(silent, 1.0, across)) / norm)
+
+
+class StepConstants(NamedTuple):
+    """What the step adds to a neuron, by powers of its readout value at."""
+
+    direction: StepDirection
+    spike: Float[Array, " batch"]  # r = etat c1 |v|: u = r at
+    tilt: Float[Array, " batch"]  # etat c2: e = tilt at
+    jitter: Float[Array, " batch"]  # etat^2 tau'/alpha0: chi = jitter at^2
+    by_readout: Float[Array, " batch"]  # c = 1 + by_readout at + by_square at^2
+    by_square: Float[Array, " batch"]
+
+    @classmethod
+    def of(
+        cls,
+        student: SlopeConstants,
+        residual: Residual,
+        alpha0: Float[Array, " batch"],
+        rate: Float[Array, " batch"],
+    ) -> StepConstants:
+        """The constants at etat = ``rate``."""
+        direction = StepDirection.of(residual, alpha0)
+        tilt, jitter = rate * student.c2, rate**2 * student.tau / alpha0
+        second = residual.first**2 + residual.second / alpha0  # tr M^2/d
+        return cls(
+            direction=direction,
+            spike=rate * student.c1 * direction.gradient_norm,
+            tilt=tilt,
+            jitter=jitter,
+            by_readout=2 * tilt * residual.first,
+            by_square=tilt**2 * second + jitter * residual.second,
+        )
+
+    def variance(
+        self, readout: Float[Array, "*shape"] | float, square: Float[Array, "*shape"] | float
+    ) -> Float[Array, "*shape"]:
+        """c of a readout value and its square, or its mean over the two moments of a law."""
+        return 1 + self.by_readout * readout + self.by_square * square
+
+
+class StepLaw(NamedTuple):
+    """The step on the nodes. P: readout values; axes of length 3: the powers 1, 2, 3 of yhat."""
+
+    direction: StepDirection
+    spike: Float[Array, "batch P"]  # u
+    tilt: Float[Array, "batch P"]  # e
+    jitter: Float[Array, "batch P"]  # chi
+    variance: Float[Array, "batch P"]  # c
+    variance_by_norm: Float[Array, "batch P"]  # dc/dQ, Q = |w|^2
+    spike_by_norm: Float[Array, "batch P"]  # du/dQ
+    norm_variance: Float[Array, "batch P"]  # nu = d Var(|r|^2 given |w|) of chaos order >= 2
+    linear_chaos: Float[Array, "batch P 3"]  # h_j: |r|^2 has the part w . sum_j h_j X[yhat^j]
+    higher_chaos: Float[
+        Array, "batch P 3"
+    ]  # k_j: Cov of the row and the rest is sum_j k_j X[yhat^j]
+    vector_products: Float[Array, "batch 3 3"]  # X[yhat^i] . X[yhat^j]
+
+
+def step_law(
+    student: SlopeConstants,
+    labels: Float[Array, "batch J"],
+    label_weights: Float[Array, "batch 3 J"],
+    *,
+    alpha0: Float[Array, " batch"],
+    rate: Float[Array, " batch"],
+    readout: Float[Array, "batch P"],
+) -> StepLaw:
+    """The step on the nodes of the label rule and of the readout, at etat = ``rate``.
+
+    X[yhat^i] . X[yhat^j] = E yhat^(i+j)/alpha0 + E[G yhat^i] E[G yhat^j].
+    """
+    xp = library_of(labels).xp
+    powers = [labels**j for j in range(7)]
+    moment = [xp.sum(label_weights[:, 0] * each, -1) for each in powers]  # mh_j
+    along = xp.stack([xp.sum(label_weights[:, 1] * powers[j], -1) for j in (1, 2, 3)], -1)
+    gram = xp.stack([xp.stack([moment[i + j] for j in (1, 2, 3)], -1) for i in (1, 2, 3)], -2)
+    products = gram / alpha0[:, None, None] + along[:, :, None] * along[:, None, :]
+    residual = Residual(along=along[:, 0], first=moment[1], second=moment[2])
+    constants = StepConstants.of(student, residual, alpha0, rate)
+    by_value = StepConstants(constants.direction, *(each[:, None] for each in constants[1:]))
+    a = rate[:, None] * readout
+    tilt, jitter = by_value.tilt * readout, by_value.jitter * readout**2
+    size, alpha0 = constants.direction.gradient_norm[:, None], alpha0[:, None]
+    m1, m2, m3, m4 = (each[:, None] for each in moment[1:5])
+    by_norm, norm_variance = _norm_fluctuations(student, a, tilt, jitter, (m1, m2, m3, m4), alpha0)
+    lift, zero = 1 + tilt * m1, xp.zeros_like(a)
+    c2, c3, r1 = student.c2, student.c3, student.r1
+    k3 = a**3 / alpha0**2 * (c2**2 * c3 + 2 * c2 * r1 + student.s3)
+    h = [2 * a * c3 * lift, a**2 / alpha0 * (2 * c2 * c3 + r1), zero]
+    k = [zero, 2 * a / alpha0 * lift * (tilt * c3 + a * r1), k3]
+    return StepLaw(
+        direction=constants.direction,
+        spike=by_value.spike * readout,
+        tilt=tilt,
+        jitter=jitter,
+        variance=by_value.variance(readout, readout**2),
+        variance_by_norm=by_norm,
+        spike_by_norm=a * size * c3 / 2,
+        norm_variance=norm_variance,
+        linear_chaos=xp.stack(h, -1),
+        higher_chaos=xp.stack(k, -1),
+        vector_products=products,
+    )
+
+
+def _norm_fluctuations(
+    student: SlopeConstants,
+    a: Float[Array, "batch P"],
+    e: Float[Array, "batch P"],
+    chi: Float[Array, "batch P"],
+    moments: tuple[Float[Array, "batch 1"], ...],
+    alpha0: Float[Array, "batch 1"],
+) -> tuple[Float[Array, "batch P"], Float[Array, "batch P"]]:
+    """dc/dQ = tr A/d and nu, where A is the quadratic form of w in |r|^2:
+
+    A = 1 + (2 e + beta1) M + e^2 M^2 + beta2 S',  beta1 = 2 a b2 L,  beta2 = (2 a b2 e + a^2 r2)/alpha0
+    nu = 2 [tr A^2/d - (tr A/d)^2] + own/alpha0 + 4 e^2 chi mh_2^2/alpha0 + 2 chi^2 mh_2^2,  L = 1 + e mh_1
+
+    The traces follow from free cumulants: a word of l letters M -> yhat, S' -> yhat^2 has the
+    cumulant E[product]/alpha0^(l-1).
+    """
+    m1, m2, m3, m4 = moments
+    b2, (c11, c12, c22) = student.b2, student.covariances
+    lift = 1 + e * m1
+    beta1 = 2 * a * b2 * lift
+    beta2 = (2 * a * b2 * e + a**2 * student.r2) / alpha0
+    k2, k3, k4 = m2 / alpha0, m3 / alpha0**2, m4 / alpha0**3
+    t2, t3 = k2 + m1**2, k3 + 3 * k2 * m1 + m1**3  # tr M^2, tr M^3
+    t4 = k4 + 4 * k3 * m1 + 2 * k2**2 + 6 * k2 * m1**2 + m1**4
+    s_m = m3 / alpha0 + m2 * m1  # tr S' M
+    s_mm = m4 / alpha0**2 + 2 * m3 * m1 / alpha0 + m2**2 / alpha0 + m2 * m1**2
+    s_s = m4 / alpha0 + m2**2
+    b, f = 2 * e + beta1, e**2
+    trace = 1 + b * m1 + f * t2 + beta2 * m2
+    square = 1 + 2 * b * m1 + (b**2 + 2 * f) * t2 + 2 * b * f * t3 + f**2 * t4
+    square = square + 2 * beta2 * (m2 + b * s_m + f * s_mm) + beta2**2 * s_s
+    own = (
+        4 * a**2 * (lift**2 * m2 + 2 * lift * e * m3 / alpha0 + (e / alpha0) ** 2 * m4) * c11
+        + 4 * a**3 / alpha0 * (lift * m3 + e * m4 / alpha0) * c12
+        + a**4 * m4 / alpha0**2 * c22
+    )
+    rest = 4 * e**2 * chi * m2**2 / alpha0 + 2 * chi**2 * m2**2
+    return trace, 2 * (square - trace**2) + own / alpha0 + rest
