@@ -15,12 +15,14 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "firststep"
 # Each part may import only from the parts before it. theory and simulation share problem and numerics, never each other.
 LAYERS = [
-    {"errors"},
+    {"errors", "typing"},
     {"numerics"},
     {"expressions"},
     {"parsing"},
     {"activations", "readouts"},
+    {"teacher_terms"},
     {"problem", "inputs"},
+    {"given_layer"},
     {"results"},
     {"theory", "simulation"},
     {"estimators"},

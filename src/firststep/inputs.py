@@ -39,6 +39,8 @@ NUMBERED = {
     "power-law": ("the exponent", 0.0, 10.0),
     "mixture": ("the distance of a cluster from the origin", 0.0, 1e6),
 }
+# Of the largest entry or eigenvalue: a product such as Q D Q^T leaves 1e-13, a text of nine digits 1e-9.
+COVARIANCE_ROUNDING = 1e-8
 SUFFIXES = (".npy", ".npz", ".parquet", ".csv")
 ALLOWED = (
     "gaussian, rademacher, uniform, student-t:NU, elliptical-t:NU, power-law:A, mixture:R, "
@@ -108,22 +110,12 @@ class CovarianceInputs(InputLaw):
     @classmethod
     def of(cls, covariance: Any) -> CovarianceInputs:
         """The law of a symmetric matrix without negative eigenvalues."""
-        allowed = "a symmetric d x d matrix of finite numbers without negative eigenvalues"
-        matrix = _numbers("covariance", covariance, allowed)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
-            raise InvalidParameter("covariance", allowed, f"an array of shape {matrix.shape}")
-        size = float(np.abs(matrix).max())
-        if not math.isfinite(size) or np.abs(matrix - matrix.T).max() > 1e-10 * size:
-            raise InvalidParameter(
-                "covariance",
-                allowed,
-                "a matrix that is not symmetric" if math.isfinite(size) else "not finite",
-            )
+        return cls.of_checked(checked_covariance(covariance))
+
+    @classmethod
+    def of_checked(cls, matrix: Array) -> CovarianceInputs:
+        """The law of what ``checked_covariance`` gave back."""
         values, vectors = np.linalg.eigh(matrix)
-        if not values[-1] > 0 or values[0] < -1e-10 * values[-1]:
-            raise InvalidParameter(
-                "covariance", allowed, f"eigenvalues from {values[0]:.3g} to {values[-1]:.3g}"
-            )
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         return cls("covariance", None, Held((root + root.T) / 2))
 
@@ -313,6 +305,29 @@ def _stamp(path: str) -> tuple[int, int]:
 def _loaded(path: str, stamp: tuple[int, int], *options: tuple[str, Any]) -> DataInputs:
     """The replicates of a sweep read their file once."""
     return DataInputs.load(path, **dict(options))
+
+
+def checked_covariance(source: Any, dimension: int | None = None) -> Array:
+    """``source`` as a covariance matrix, of this dimension if one is given; it may be singular."""
+    allowed = "a symmetric d x d matrix of finite numbers without negative eigenvalues"
+    matrix = _numbers("covariance", source, allowed)
+    d = len(matrix) if dimension is None and matrix.ndim == 2 else dimension
+    if matrix.shape != (d, d) or len(matrix) < 2:
+        shape = allowed if dimension is None else f"a {d} x {d} matrix"
+        raise InvalidParameter("covariance", shape, f"an array of shape {matrix.shape}")
+    size = float(np.abs(matrix).max())
+    if not math.isfinite(size):
+        raise InvalidParameter("covariance", allowed, "not finite")
+    if np.abs(matrix - matrix.T).max() > COVARIANCE_ROUNDING * size:
+        raise InvalidParameter("covariance", allowed, "a matrix that is not symmetric")
+    values = np.linalg.eigvalsh(matrix)
+    if not values[-1] > 0 or values[0] < -COVARIANCE_ROUNDING * values[-1]:
+        raise InvalidParameter(
+            "covariance",
+            "a positive semi-definite matrix that is not zero",
+            f"eigenvalues from {values[0]:.3g} to {values[-1]:.3g}",
+        )
+    return matrix
 
 
 def _numbers(parameter: str, source: Any, allowed: str, hint: str = "") -> Array:

@@ -22,12 +22,13 @@ from firststep import (
     simulate,
 )
 from firststep.simulation.backends import JaxBackend, NumpyBackend, make_backend
-from firststep.simulation.data.teachers import draw_teacher, teacher_terms
+from firststep.simulation.data.teachers import draw_teacher
 from firststep.simulation.design import NETWORK_MODELS, Training, make_design
 from firststep.simulation.models.baselines import baseline_kernel
 from firststep.simulation.models.network import NetworkKernel
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.weights.draw import SpikedLaw, draw_readout, draw_weights, gradient
+from firststep.teacher_terms import teacher_terms
 
 sys.path.insert(0, str(Path(__file__).parent))
 import naive

@@ -15,9 +15,10 @@ from sklearn.linear_model import Ridge
 from firststep import InvalidParameter, Problem, baselines, simulate
 from firststep.activations import activation
 from firststep.simulation.backends import make_backend
-from firststep.simulation.data.teachers import draw_directions, teacher_terms
+from firststep.simulation.data.teachers import draw_directions
 from firststep.simulation.design import Training, make_design
 from firststep.simulation.randomness import HostDraws
+from firststep.teacher_terms import teacher_terms
 
 sys.path.insert(0, str(Path(__file__).parent))
 import naive

@@ -222,7 +222,6 @@ def features_design(
         inputs,
         teacher_terms,
     )
-    check_directions(design)
     check_rows(design, problem)
     return design
 

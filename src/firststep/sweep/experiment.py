@@ -28,9 +28,9 @@ from firststep.errors import Fault, InvalidParameter, nearest, shown
 from firststep.inputs import GAUSSIAN, input_law
 from firststep.problem import Problem, choice, dimension_value, ridge_values, underscored, whole
 from firststep.simulation.backends import BACKENDS
-from firststep.simulation.data.teachers import teacher_terms
 from firststep.simulation.design import MODELS, Training
 from firststep.sweep.units import Replicate, Unit, predictions
+from firststep.teacher_terms import teacher_terms
 from firststep.theory.one_step.predict import BULKS as THEORY_BULKS
 
 MOST_POINTS = 10_000_000

@@ -5,56 +5,12 @@ Where the kernel asks for the ``teacher`` it means the vector theta, or with fur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from firststep.activations import Activation, activation
-from firststep.errors import Fault, InvalidParameter
+from firststep.activations import Activation
 from firststep.problem import Problem
 from firststep.simulation.backends import Backend, Draws
 from firststep.simulation.design import Design
-
-ALLOWED = "activations, such as relu or relu,tanh"
-
-
-def teacher_terms(source: Any) -> tuple[Activation, ...]:
-    """The further terms meant by a text such as ``relu,tanh``, one activation, a sequence of them, or nothing."""
-    if source is None or (isinstance(source, str) and not source.strip()):
-        return ()
-    parts: Sequence[Any]
-    if isinstance(source, str):
-        parts = _split(source)
-    elif isinstance(source, Sequence):
-        parts = source
-    elif isinstance(source, Activation) or callable(source):
-        parts = (source,)
-    else:
-        raise InvalidParameter("teacher-terms", ALLOWED, source)
-    return tuple(_term(each) for each in parts)
-
-
-def _split(text: str) -> list[str]:
-    """Parts between the commas that no parenthesis encloses."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
-
-
-def _term(source: Any) -> Activation:
-    made = activation(source, parameter="teacher-terms")
-    try:
-        _ = made.moments
-    except InvalidParameter as error:
-        faults = [
-            Fault("teacher-terms", fault.allowed, fault.given, fault.hint) for fault in error.faults
-        ]
-        raise InvalidParameter.from_faults(faults) from None
-    return made
 
 
 def kernel_lower_bound(problem: Problem, terms: tuple[Activation, ...]) -> float:

@@ -106,7 +106,7 @@ class NetworkKernel:
 
         width = design.sizes.width
         zero = (backend.zeros((width, width)), backend.zeros((width,)), backend.zeros(()))
-        return backend.fold(add_block, zero, design.sizes.samples, design.block)  # type: ignore[no-any-return]
+        return backend.fold(add_block, zero, design.sizes.samples, design.block)
 
     def _collect_stage(
         self, key: Any, weights: Any, table: Any, teacher: Any, noise: Any

@@ -14,10 +14,10 @@ from firststep.inputs import input_law
 from firststep.problem import Problem, whole
 from firststep.simulation.backends import block_rows, make_backend
 from firststep.simulation.data.teachers import first_direction
-from firststep.simulation.data.teachers import teacher_terms as terms_of
 from firststep.simulation.design import Training, make_design, test_set_size
 from firststep.simulation.models.network import NetworkKernel
 from firststep.simulation.running.simulate import sizes_for
+from firststep.teacher_terms import teacher_terms as terms_of
 
 Array = NDArray[np.float64]
 

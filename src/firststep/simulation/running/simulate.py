@@ -13,7 +13,6 @@ from firststep.inputs import InputLaw, input_law
 from firststep.problem import Problem, Sizes, choice
 from firststep.results import Baselines, Interrupted, Simulation
 from firststep.simulation.backends import Backend, block_rows
-from firststep.simulation.data.teachers import teacher_terms as terms_of
 from firststep.simulation.design import (
     BASELINES,
     DEFAULT_KERNELS,
@@ -35,6 +34,7 @@ from firststep.simulation.running.execute import (
     work,
 )
 from firststep.simulation.running.workers import Workers
+from firststep.teacher_terms import teacher_terms as terms_of
 
 __all__ = [
     "PER_RIDGE",

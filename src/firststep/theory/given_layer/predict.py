@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from firststep.activations import Activation, activation
 from firststep.errors import BackendUnavailable, InvalidParameter, NotConverged
+from firststep.given_layer import GivenLayer
 from firststep.numerics.devices import jax_device
-from firststep.problem import Problem, Sizes, choice
+from firststep.problem import Problem, choice
 from firststep.results import versions
 from firststep.theory.given_layer.directions import choose_directions
 from firststep.theory.given_layer.equations import DeviceMatrices, Layer, LowRank, Matrices, Solver
@@ -23,7 +22,6 @@ from firststep.theory.given_layer.nodes import Neurons, Target, TooManyNodes, ma
 from firststep.theory.given_layer.prediction import FeaturePrediction
 
 Array = NDArray[np.float64]
-UNIT = 1e-4  # how far from 1 the norm of the teacher's direction may be
 
 
 def predict_features(
@@ -62,9 +60,18 @@ def predict_features(
         backend, device: ``numpy``, or ``jax`` on ``auto``, ``cpu`` or ``gpu``. Always in double precision.
     """
     started = time.perf_counter()
-    given = _Given.checked(
-        weights, problem, teacher, teacher_terms, initial, bias, covariance, neurons
+    layer_given = GivenLayer.checked(
+        weights=weights,
+        problem=problem,
+        teacher=teacher,
+        teacher_terms=teacher_terms,
+        initial=initial,
+        bias=bias,
+        covariance=covariance,
+        neurons=neurons,
     )
+    given, sizes = _White.of(layer_given), layer_given.sizes
+    shifts = np.zeros(sizes.width) if layer_given.bias is None else layer_given.bias
     choice("backend", backend, ("numpy", "jax"))
     choice("device", device, ("auto", "cpu", "gpu"))
     if backend == "numpy" and device == "gpu":
@@ -79,8 +86,8 @@ def predict_features(
         across = given.weights - chosen.vectors @ along
         gamma = chosen.vectors.T @ given.teachers
         rest = given.teachers - chosen.vectors @ gamma
-        units = Neurons(problem.student, given.bias, along, _scale(given.weights, across))
-        target = Target(given.terms, gamma, rest.T @ rest, problem.noise)
+        units = Neurons(problem.student, shifts, along, _scale(given.weights, across))
+        target = Target(layer_given.terms, gamma, rest.T @ rest, problem.noise)
         try:
             grid = make_grid(units, target)
             break
@@ -96,22 +103,16 @@ def predict_features(
         mean_part, slope_part = (LowRank(each.nodes, put(each.neurons)) for each in parts)
         tall = put(across)
         layer = Layer(
-            matrices,
-            grid.omega,
-            mean_part,
-            slope_part,
-            put(variance),
-            tall.T @ tall,
-            given.sizes.samples,
+            matrices, grid.omega, mean_part, slope_part, put(variance), tall.T @ tall, sizes.samples
         )
         solve = Solver(layer, across)
         solutions = tuple(solve(ridge, labels, put(rest.T @ across)) for ridge in problem.ridges)
     return FeaturePrediction(
-        problem=problem.replace(dimension=given.sizes.dimension),
-        sizes=given.sizes,
+        problem=problem.replace(dimension=sizes.dimension),
+        sizes=sizes,
         directions=chosen,
         alignments=gamma,
-        teacher_terms=given.terms[1:],
+        teacher_terms=layer_given.terms[1:],
         spike_strengths=np.sqrt((along**2).mean(axis=1)),
         grid=grid,
         target=labels,
@@ -138,7 +139,7 @@ def _matrices(backend: str, device: str) -> Iterator[Matrices]:
         import jax.scipy.linalg
     except ImportError:
         raise BackendUnavailable(
-            "backend", "one that is installed", "jax", "try: pip install jax"
+            "backend", "one that is installed", "jax", "try: pip install 'firststep[jax]'"
         ) from None
     with (
         jax.enable_x64(True),
@@ -149,73 +150,22 @@ def _matrices(backend: str, device: str) -> Iterator[Matrices]:
 
 
 @dataclass(frozen=True)
-class _Given:
-    """The arguments, checked, in coordinates where the inputs are N(0, I)."""
+class _White:
+    """The layer in coordinates where the inputs are N(0, I)."""
 
     weights: Array  # d x N
     teachers: Array  # d x J
-    terms: tuple[Activation, ...]
     initial: Array | None
-    bias: Array
-    sizes: Sizes
     root: Array | None  # covariance = root root^T
 
     @classmethod
-    def checked(
-        cls,
-        weights: Any,
-        problem: Any,
-        teacher: Any,
-        teacher_terms: Any,
-        initial: Any,
-        bias: Any,
-        covariance: Any,
-        neurons: Any,
-    ) -> _Given:
-        if not isinstance(problem, Problem):
-            raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
-        choice("neurons", neurons, ("columns", "rows"))
-        further = (
-            (teacher_terms,)
-            if isinstance(teacher_terms, str) or callable(teacher_terms)
-            else tuple(teacher_terms)
-        )
-        terms = (
-            problem.teacher,
-            *(activation(each, parameter="teacher-terms") for each in further),
-        )
-        first = _array("weights", weights, 2)
-        first = first.T if neurons == "rows" else first
-        dimension, width = first.shape
-        teachers = _teachers(teacher, len(terms), dimension, width, neurons)
-        if dimension < 2:
-            raise InvalidParameter(
-                "weights", "of at least 2 inputs", f"an array of shape {np.shape(weights)}"
-            )
-        sizes = problem.sizes(dimension)
-        if sizes.width != width:
-            hint = f"problem.replace(beta={width / dimension!r}) has it"
-            raise InvalidParameter(
-                "beta", f"N/d = {width}/{dimension} for these weights", f"{problem.beta:g}", hint
-            )
-        start = None if initial is None else _array("initial", initial, 2)
-        start = start.T if start is not None and neurons == "rows" else start
-        if start is not None and start.shape != first.shape:
-            raise InvalidParameter(
-                "initial",
-                f"of the shape of the weights, {np.shape(weights)}",
-                f"{np.shape(initial)}",
-            )
-        shifts = np.zeros(width) if bias is None else _array("bias", bias, 1)
-        if len(shifts) != width:
-            raise InvalidParameter(
-                "bias", f"{width} numbers, one a neuron", f"{len(shifts)} numbers"
-            )
-        root = None if covariance is None else _root(_array("covariance", covariance, 2), dimension)
-        if root is not None:
-            first, teachers = root.T @ first, root.T @ teachers
-            start = None if start is None else root.T @ start
-        return cls(first, teachers, terms, start, shifts, sizes, root)
+    def of(cls, layer: GivenLayer) -> _White:
+        weights, teachers, initial = layer.weights, layer.teachers, layer.initial
+        if layer.covariance is None:
+            return cls(weights, teachers, initial, None)
+        root = _root(layer.covariance)
+        start = None if initial is None else root.T @ initial
+        return cls(root.T @ weights, root.T @ teachers, start, root)
 
     def to_white(self, directions: Any) -> Any:
         """Directions given for the inputs x = root g, as directions for g."""
@@ -225,60 +175,7 @@ class _Given:
         return self.root.T @ array if array.shape[:1] == self.root.shape[:1] else array
 
 
-def _teachers(source: Any, count: int, dimension: int, width: int, neurons: str) -> Array:
-    """The directions of the teacher as columns, each of norm 1."""
-    found = _array("teacher", source, 2 if count > 1 else 1)
-    found = found if found.ndim == 2 else found[:, None]
-    if found.shape != (dimension, count):
-        other, one = ("rows", "row") if neurons == "columns" else ("columns", "column")
-        hint = f'one neuron a {one}? try neurons="{other}"' if len(found) == width else ""
-        allowed = f"of {dimension} numbers, one an input" + (
-            f", and {count} columns, one a term" if count > 1 else ""
-        )
-        raise InvalidParameter("teacher", allowed, f"an array of shape {np.shape(source)}", hint)
-    norms = np.linalg.norm(found, axis=0)
-    worst = float(norms[np.argmax(np.abs(norms - 1))])
-    if abs(worst - 1) > UNIT:
-        raise InvalidParameter(
-            "teacher", "a direction of norm 1", f"one of norm {worst:.6g}", "divide it by its norm"
-        )
-    return found
-
-
-def _array(parameter: str, source: Any, dimensions: int) -> Array:
-    words = {1: "a vector", 2: "a matrix"}[dimensions]
-    try:
-        array = np.asarray(source, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameter(
-            parameter, f"{words} of numbers", source, "detach it and move it to the host first?"
-        ) from None
-    if array.ndim != dimensions or array.size == 0:
-        raise InvalidParameter(parameter, f"{words} of numbers", f"an array of shape {array.shape}")
-    if not np.all(np.isfinite(array)):
-        count = int(np.sum(~np.isfinite(array)))
-        raise InvalidParameter(
-            parameter, f"{words} of finite numbers", f"an array with {count} that are not finite"
-        )
-    return array
-
-
-def _root(covariance: Array, dimension: int) -> Array:
+def _root(covariance: Array) -> Array:
     """root with root root^T = covariance, which may be singular."""
-    if covariance.shape != (dimension, dimension):
-        raise InvalidParameter(
-            "covariance",
-            f"a {dimension} x {dimension} matrix",
-            f"an array of shape {covariance.shape}",
-        )
-    size = float(np.abs(covariance).max())
-    if not np.allclose(covariance, covariance.T, rtol=0, atol=1e-8 * max(size, 1e-300)):
-        raise InvalidParameter("covariance", "a symmetric matrix", "one that is not symmetric")
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    if size == 0 or values[0] < -1e-8 * values[-1] or not math.isfinite(float(values[-1])):
-        raise InvalidParameter(
-            "covariance",
-            "a positive semi-definite matrix that is not zero",
-            f"smallest eigenvalue {values[0]:.3g}",
-        )
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

@@ -1,0 +1,157 @@
+"""The one door for a first layer that is given: what the verbs about it accept and refuse.
+
+Features s(W^T x + b), labels y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps, inputs
+x ~ N(0, C). Directions of the teacher have norm 1; they need not be orthogonal to each other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firststep.errors import InvalidParameter
+from firststep.inputs import checked_covariance
+from firststep.problem import Problem, choice
+from firststep.teacher_terms import teacher_terms as terms_of
+
+if TYPE_CHECKING:
+    from firststep.activations import Activation
+    from firststep.problem import Sizes
+    from firststep.typing import Array, Float
+
+# How far from 1 the norm of a direction may be: what single precision or printed digits leave.
+UNIT = 1e-4
+NOT_REAL = "cSUmM"  # kinds of entries that NumPy would turn into numbers without asking
+
+
+@dataclass(frozen=True, eq=False)
+class GivenLayer:
+    """The arguments of a verb about a given layer, checked; every neuron is a column."""
+
+    problem: Problem
+    weights: Float[Array, "d N"]
+    teachers: Float[Array, "d J"]  # theta first
+    terms: tuple[Activation, ...]  # of every direction, the problem's teacher first
+    initial: Float[Array, "d N"] | None
+    bias: Float[Array, " N"] | None
+    covariance: Float[Array, "d d"] | None  # none: the identity
+    sizes: Sizes
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        weights: Any,
+        problem: Any,
+        teacher: Any,
+        teacher_terms: Any = (),
+        initial: Any = None,
+        bias: Any = None,
+        covariance: Any = None,
+        neurons: Any = "columns",
+    ) -> GivenLayer:
+        """The layer, or an ``InvalidParameter`` that says which argument is wrong."""
+        if not isinstance(problem, Problem):
+            raise InvalidParameter(
+                "problem", "a Problem", problem, "the order is weights, problem, teacher"
+            )
+        choice("neurons", neurons, ("columns", "rows"))
+        terms = (problem.teacher, *terms_of(teacher_terms))
+        columns = _columns("weights", weights, neurons)
+        dimension, width = columns.shape
+        teachers = _teachers(teacher, len(terms), columns, neurons)
+        if dimension < 2:
+            raise InvalidParameter("weights", "of at least 2 inputs", _shape(np.asarray(weights)))
+        start = None if initial is None else _columns("initial", initial, neurons)
+        if start is not None and start.shape != columns.shape:
+            allowed = f"of the shape of the weights, {np.shape(weights)}"
+            raise InvalidParameter("initial", allowed, f"{np.shape(initial)}")
+        shifts = None if bias is None else _array("bias", bias, 1)
+        if shifts is not None and len(shifts) != width:
+            raise InvalidParameter(
+                "bias", f"{width} numbers, one for every neuron", f"{len(shifts)} numbers"
+            )
+        return cls(
+            problem=problem,
+            weights=columns,
+            teachers=teachers,
+            terms=terms,
+            initial=start,
+            bias=shifts,
+            covariance=None if covariance is None else checked_covariance(covariance, dimension),
+            sizes=_sizes(problem, dimension, width),
+        )
+
+
+def _sizes(problem: Problem, dimension: int, width: int) -> Sizes:
+    """The problem's whole numbers at the dimension of the weights, which must have its width."""
+    if problem.dimension not in (math.inf, dimension):
+        raise InvalidParameter(
+            "dimension", f"{dimension}, as the weights have it, or inf", f"{problem.dimension:g}"
+        )
+    sizes = problem.sizes(dimension)
+    if sizes.width != width:
+        raise InvalidParameter(
+            "beta",
+            f"N/d = {width}/{dimension} for these weights",
+            f"{problem.beta:g}",
+            f"problem.replace(beta={width / dimension!r}) has it",
+        )
+    return sizes
+
+
+def _teachers(
+    source: Any, count: int, weights: Float[Array, "d N"], neurons: str
+) -> Float[Array, "d J"]:
+    """The directions of the teacher as columns, each of norm 1."""
+    dimension, width = weights.shape
+    column = count == 1 and np.shape(source) == (dimension, 1)
+    found = _array("teacher", source, 2 if count > 1 or column else 1)
+    found = found if found.ndim == 2 else found[:, None]
+    if found.shape != (dimension, count):
+        other, one = ("rows", "row") if neurons == "columns" else ("columns", "column")
+        hint = f'one neuron a {one}? try neurons="{other}"' if len(found) == width else ""
+        allowed = f"of {dimension} numbers, one an input" + (
+            f", and {count} columns, one a term" if count > 1 else ""
+        )
+        raise InvalidParameter("teacher", allowed, f"an array of shape {np.shape(source)}", hint)
+    norms = np.linalg.norm(found, axis=0)
+    worst = float(norms[np.argmax(np.abs(norms - 1))])
+    if abs(worst - 1) > UNIT:
+        raise InvalidParameter(
+            "teacher", "a direction of norm 1", f"one of norm {worst:.6g}", "divide it by its norm"
+        )
+    return found
+
+
+def _columns(parameter: str, source: Any, neurons: str) -> Float[Array, "d N"]:
+    found = _array(parameter, source, 2)
+    return found.T if neurons == "rows" else found
+
+
+def _array(parameter: str, source: Any, axes: int) -> Float[Array, ...]:
+    words = {1: "a vector", 2: "a matrix"}[axes]
+    try:
+        array = np.asarray(source)
+        if array.dtype.kind in NOT_REAL:
+            raise TypeError
+        array = np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):  # PyTorch's tensors raise the last
+        raise InvalidParameter(
+            parameter, f"{words} of numbers", source, "detach it and move it to the host first?"
+        ) from None
+    if array.ndim != axes or array.size == 0:
+        raise InvalidParameter(parameter, f"{words} of numbers", _shape(array))
+    if not np.all(np.isfinite(array)):
+        count = int(np.sum(~np.isfinite(array)))
+        raise InvalidParameter(
+            parameter, f"{words} of finite numbers", f"an array with {count} that are not finite"
+        )
+    return array
+
+
+def _shape(array: Array) -> str:
+    return f"an array of shape {array.shape}"
