@@ -5,12 +5,24 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from firststep import Baselines, Estimate, Interrupted, Problem, Simulation, baselines, simulate
-from firststep.results import with_error
+from firststep import (
+    Baselines,
+    Estimate,
+    Interrupted,
+    Problem,
+    Simulation,
+    baselines,
+    compare,
+    simulate,
+    spectrum,
+)
+from firststep.results import Shown, with_error
 
 
 def test_estimates() -> None:
@@ -90,3 +102,59 @@ def test_interrupted_baselines_keep_the_finished_models(generic: Problem) -> Non
     assert [each.replicates for each in partial] == [3, 3, 2]
     assert "incomplete" in str(partial)
     assert partial.to_dict()["interrupted"] is True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Toy(Shown):
+    """The smallest result there is."""
+
+    interrupted: bool = False
+
+    @property
+    def title(self) -> str:
+        return "a < b"
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        yield "risk", "0.1"
+        yield "error & more", "-"
+
+    def notes(self) -> Iterator[str]:
+        if self.interrupted:
+            yield "interrupted"
+
+
+class Headed(Toy):
+    @property
+    def head(self) -> tuple[str, str]:
+        return "", "theory"
+
+
+def test_how_results_are_shown() -> None:
+    found = Toy()
+    assert str(found) == repr(found) == "a < b\n  risk          0.1\n  error & more  -"
+    assert str(Toy(interrupted=True)) == str(found) + "\ninterrupted"
+    first = "<td style='text-align:left'>"
+    assert found._repr_html_() == (
+        f"<table><caption>a &lt; b</caption><tr>{first}risk</td><td>0.1</td></tr>"
+        f"<tr>{first}error &amp; more</td><td>-</td></tr></table>"
+    )
+    headed = Headed()
+    assert str(headed).splitlines()[1:3] == ["                theory", "  risk          0.1"]
+    assert headed._repr_html_().startswith(
+        "<table><caption>a &lt; b</caption><tr><th></th><th>theory</th></tr><tr><td>risk</td>"
+    )
+
+
+def test_every_result_is_shown_by_its_table(generic: Problem) -> None:
+    """Not by the repr that dataclasses write, which is long and without units."""
+    small = generic.replace(dimension=20)
+    for found in (
+        simulate(small, replicates=2, test_samples=100),
+        baselines(small, replicates=2, test_samples=100, models=("linear",)),
+        compare(small, replicates=2, test_samples=100),
+        spectrum(small, replicates=2),
+    ):
+        assert isinstance(found, Shown)
+        assert repr(found) == str(found)
+        assert str(found).startswith(f"{found.title}\n  ")
+        assert found._repr_html_().count("<tr>") == len([*found.rows()]) + bool(found.head)

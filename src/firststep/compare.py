@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.results import Interrupted, Simulation, aligned, as_html, plain, with_error
+from firststep.results import Interrupted, Shown, Simulation, plain, plain_fields, with_error
 from firststep.simulation.running.given import simulate_features
 from firststep.simulation.running.simulate import simulate
 from firststep.theory.given_layer.predict import predict_features
@@ -33,6 +33,8 @@ DEFAULTS: tuple[tuple[str, Any], ...] = (
     ("inputs", "gaussian"),
     ("teacher_terms", ()),
 )
+
+HEAD = ("", "theory", "simulation", "difference", "z")
 
 
 class Row(NamedTuple):
@@ -58,8 +60,8 @@ class Row(NamedTuple):
         return self.difference / self.standard_error if self.standard_error > 0 else math.nan
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Shown):
     """Theory at the simulation's own size against its replicates."""
 
     prediction: Prediction | FeaturePrediction
@@ -82,23 +84,9 @@ class Comparison:
         raise KeyError(quantity)
 
     def to_dict(self) -> dict[str, Any]:
-        names = (
-            "quantity",
-            "ridge",
-            "theory",
-            "simulated",
-            "standard_error",
-            "difference",
-            "relative",
-            "z",
-        )
-        rows = [
-            {
-                name: getattr(row, name) if name == "quantity" else plain(getattr(row, name))
-                for name in names
-            }
-            for row in self.quantities
-        ]
+        """Plain values fit for JSON."""
+        names = ("ridge", "theory", "simulated", "standard_error", "difference", "relative", "z")
+        rows = [{"quantity": row.quantity, **plain_fields(row, *names)} for row in self.quantities]
         simulation = self.simulation.to_dict()
         common = (
             "problem",
@@ -140,19 +128,13 @@ class Comparison:
     def title(self) -> str:
         return f"theory ({self.prediction.kind}) against {self.simulation.title}"
 
-    def __str__(self) -> str:
-        table = [("", "theory", "simulation", "difference", "z"), *self.rows()]
-        note = (
-            ["interrupted: only the finished replicates are compared"]
-            if self.simulation.interrupted
-            else []
-        )
-        return "\n".join([self.title, *aligned(table), *note])
+    @property
+    def head(self) -> Sequence[str]:
+        return HEAD
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return as_html(self.title, self.rows(), ("", "theory", "simulation", "difference", "z"))
+    def notes(self) -> Iterator[str]:
+        if self.simulation.interrupted:
+            yield "interrupted: only the finished replicates are compared"
 
 
 def compare(
@@ -187,7 +169,7 @@ def compare(
         found = simulate(problem, dimension, replicates, seed, model=model, **options)
     except Interrupted as stop:
         if isinstance(stop.result, Simulation):
-            stop.result = _rows(prediction, stop.result)  # type: ignore[assignment]
+            stop.result = _rows(prediction, stop.result)
         raise
     return _rows(prediction, found)
 
@@ -237,7 +219,7 @@ def compare_features(
         )
     except Interrupted as stop:
         if isinstance(stop.result, Simulation):
-            stop.result = _rows(prediction, stop.result)  # type: ignore[assignment]
+            stop.result = _rows(prediction, stop.result)
         raise
     return _rows(prediction, found)
 

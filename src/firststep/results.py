@@ -1,4 +1,8 @@
-"""What a simulation returns: every replicate, means with standard errors, and all that is needed to run it again."""
+"""What comes back: how results are shown, and what a simulation returns.
+
+A simulation keeps every replicate, means with standard errors, and all that is needed to run it
+again.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,18 @@ import html
 import math
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.problem import Problem, Sizes
+from firststep.typing import Array
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Float
 
 # Scalar measurements shown in tables, with the words that explain them.
 SHOWN = {
@@ -40,11 +45,11 @@ SHOWN = {
 class Estimate:
     """A quantity measured on every replicate: the first axis of ``values`` counts replicates."""
 
-    values: Array
+    values: Float[Array, "replicates ..."]
 
     @property
     def mean(self) -> Any:
-        """Mean over replicates: a float, or an array if the quantity has entries (ridge values, bins, ...).
+        """Mean over replicates: a float, or an array of the entries (ridge values, bins, ...).
 
         Replicates where an entry is undefined (an empty bin of kappa) do not count for it.
         """
@@ -68,11 +73,12 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         return {key: plain(getattr(self, key)) for key in ("mean", "standard_error", "values")}
 
+    def texts(self) -> list[str]:
+        """Each entry with its standard error."""
+        return [*map(with_error, np.ravel(self.mean), np.ravel(self.standard_error))]
+
     def __str__(self) -> str:
-        means, errors = np.atleast_1d(self.mean), np.atleast_1d(self.standard_error)
-        return ", ".join(
-            with_error(m, e) for m, e in zip(means.ravel(), errors.ravel(), strict=True)
-        )
+        return ", ".join(self.texts())
 
 
 def _plain(value: Any) -> Any:
@@ -80,7 +86,7 @@ def _plain(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Arrays as lists and nan as None, for JSON."""
+    """Arrays as lists, what is not finite as None, for JSON."""
     if isinstance(value, np.ndarray):
         return [plain(each) for each in value]
     number = float(value)
@@ -118,9 +124,14 @@ def with_error(value: float, error: float) -> str:
     )
 
 
+def plain_fields(source: object, *names: str) -> dict[str, Any]:
+    """Attributes by name, as plain values for JSON."""
+    return {name: plain(getattr(source, name)) for name in names}
+
+
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table of text, indented, its columns below each other."""
-    widths = [max(len(line[place]) for line in table) for place in range(len(table[0]))]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
         "  " + "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
         for line in table
@@ -138,12 +149,55 @@ def as_html(title: str, rows: Iterable[Sequence[str]], head: Sequence[str] = ())
     return f"<table><caption>{html.escape(title)}</caption>{columns}{body}</table>"
 
 
-@dataclass(frozen=True, eq=False)
-class Simulation:
+class Shown:
+    """How a result looks as text and in a notebook: a title, a table and notes below it.
+
+    A result says its ``title`` and ``rows()``, tuples of text; it may say the ``head`` of the table
+    and ``notes()``. One whose table is something else than its rows overrides ``table``, one whose
+    text is no aligned table ``body``. A dataclass that is ``Shown`` is made with ``repr=False``:
+    the one that dataclasses write would hide this one.
+    """
+
+    rows: Any  # a method, not typed as one: a diagnosis of inputs has a number of this name
+
+    @property
+    def title(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def head(self) -> Sequence[str]:
+        """The words over the columns; none where the first column says what the second holds."""
+        return ()
+
+    def table(self) -> Iterable[Sequence[str]]:
+        """The lines of the table, each with as many words as the head."""
+        return self.rows()
+
+    def notes(self) -> Iterable[str]:
+        """Lines below the table, in text only; those that belong to it begin with two spaces."""
+        return ()
+
+    def body(self) -> Iterable[str]:
+        """The lines of text between the title and the notes."""
+        return aligned([self.head, *self.table()] if self.head else [*self.table()])
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *self.body(), *self.notes()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self.title, self.table(), self.head)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation(Shown):
     """Replicates of one experiment at finite size.
 
-    Each measurement is an ``Estimate``, by attribute: ``simulation.risk.mean``, ``simulation.alignment.values``. With several ridge
-    values, risk, training_error and learned_function have one entry per ridge, in the order of ``problem.ridges``.
+    Each measurement is an ``Estimate``, by attribute: ``simulation.risk.mean``,
+    ``simulation.alignment.values``. With several ridge values, risk, training_error and
+    learned_function have one entry per ridge, in the order of ``problem.ridges``.
     """
 
     problem: Problem
@@ -151,9 +205,10 @@ class Simulation:
     options: Mapping[str, Any]  # training options, kernel, test samples, backend, dtype
     sizes: Sizes
     seed: int
-    measurements: Mapping[str, Array]
-    kappa: Array  # centres of the bins of learned_function and target_function
-    kernel_lower_bound: float  # m2* - c0*^2 - c1*^2 of the teacher, all terms together; nan unless the inputs are Gaussian
+    measurements: Mapping[str, Float[Array, "replicates ..."]]
+    kappa: Float[Array, " bins"]  # centres of the bins of learned_function and target_function
+    # m2* - c0*^2 - c1*^2 of the teacher, all terms together; nan unless the inputs are Gaussian
+    kernel_lower_bound: float
     seconds: float
     versions: Mapping[str, str]
     interrupted: bool = False
@@ -184,15 +239,11 @@ class Simulation:
             "problem": self.problem.to_dict(),
             "model": self.model,
             "options": dict(self.options),
-            "dimension": self.dimension,
-            "samples": self.sizes.samples,
-            "width": self.sizes.width,
-            "step_samples": self.sizes.step_samples,
+            **asdict(self.sizes),
             "replicates": self.replicates,
             "seed": self.seed,
             **estimates,
-            "kappa": plain(self.kappa),
-            "kernel_lower_bound": plain(self.kernel_lower_bound),
+            **plain_fields(self, "kappa", "kernel_lower_bound"),
             "seconds": self.seconds,
             "versions": dict(self.versions),
             "interrupted": self.interrupted,
@@ -202,19 +253,15 @@ class Simulation:
         """The lines of the table: what, and its value with standard error."""
         ridges = self.problem.ridges
         for name, words in SHOWN.items():
-            if name not in self.measurements:
-                continue
-            estimate = Estimate(self.measurements[name])
+            estimate = Estimate(self.measurements.get(name, np.array(math.nan)))
             if np.all(np.isnan(estimate.values)):
                 continue
             if name == "risk_test_error":
-                means = np.atleast_1d(estimate.mean)
                 if len(ridges) == 1:
-                    yield words, with_error(float(means[0]), math.nan)
+                    yield words, with_error(float(np.ravel(estimate.mean)[0]), math.nan)
             elif name in ("risk", "training_error") and len(ridges) > 1:
-                means, errors = np.atleast_1d(estimate.mean), np.atleast_1d(estimate.standard_error)
-                for ridge, mean, error in zip(ridges, means, errors, strict=True):
-                    yield f"{words} at ridge {ridge:.4g}", with_error(mean, error)
+                for ridge, value in zip(ridges, estimate.texts(), strict=True):
+                    yield f"{words} at ridge {ridge:.4g}", value
             else:
                 yield words, str(estimate)
         if math.isfinite(self.kernel_lower_bound):
@@ -223,9 +270,8 @@ class Simulation:
     @property
     def title(self) -> str:
         sizes = self.sizes
-        step = (
-            "" if self.model == "features" else f"n0 = {sizes.step_samples}, "
-        )  # a given layer has its step behind it
+        # A given layer has its step behind it.
+        step = "" if self.model == "features" else f"n0 = {sizes.step_samples}, "
         parts = f"d = {sizes.dimension}, N = {sizes.width}, {step}n = {sizes.samples}"
         count = f"{self.replicates} replicate{'s' if self.replicates != 1 else ''}"
         terms = self.options.get("teacher_terms", ())
@@ -233,26 +279,16 @@ class Simulation:
         teacher = " + ".join([str(self.problem.teacher), *terms]) + several
         law = self.options.get("inputs", "gaussian")
         inputs = "" if law == "gaussian" else f"{law} inputs, "
-        return f"{self.model}: {self.problem.student} learns {teacher}, {inputs}{parts}, {count}, seed {self.seed}"
+        learns = f"{self.problem.student} learns {teacher}"
+        return f"{self.model}: {learns}, {inputs}{parts}, {count}, seed {self.seed}"
 
-    def __str__(self) -> str:
-        lines = list(self.rows())
-        width = max(len(words) for words, _ in lines)
-        note = "\ninterrupted: only the finished replicates are shown" if self.interrupted else ""
-        return (
-            "\n".join([self.title, *(f"  {words:<{width}}  {value}" for words, value in lines)])
-            + note
-        )
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return as_html(self.title, self.rows())
+    def notes(self) -> Iterator[str]:
+        if self.interrupted:
+            yield "interrupted: only the finished replicates are shown"
 
 
-@dataclass(frozen=True, eq=False)
-class Baselines:
+@dataclass(frozen=True, eq=False, repr=False)
+class Baselines(Shown):
     """Several models of one problem, run on the same teachers, ridge data and test data."""
 
     simulations: tuple[Simulation, ...]
@@ -274,45 +310,25 @@ class Baselines:
         return self.simulations[0].kernel_lower_bound
 
     def to_dict(self) -> dict[str, Any]:
-        first = self.simulations[0].to_dict()
-        common = (
-            "problem",
-            "dimension",
-            "samples",
-            "width",
-            "step_samples",
-            "replicates",
-            "seed",
-            "kernel_lower_bound",
-        )
-        each = ("model", "options", "risk", "risk_test_error", "training_error", "seconds")
+        found = [each.to_dict() for each in self.simulations]
+        first = found[0]
+        own = ("model", "options", "risk", "risk_test_error", "training_error", "seconds")
         return {
-            **{key: first[key] for key in common},
-            "baselines": [{key: s.to_dict()[key] for key in each} for s in self.simulations],
-            "seconds": sum(s.seconds for s in self.simulations),
+            "problem": first["problem"],
+            **asdict(self.simulations[0].sizes),
+            **{key: first[key] for key in ("replicates", "seed", "kernel_lower_bound")},
+            "baselines": [{key: each[key] for key in own} for each in found],
+            "seconds": sum(each.seconds for each in self),
             "versions": first["versions"],
-            "interrupted": any(s.interrupted for s in self.simulations),
+            "interrupted": any(each.interrupted for each in self),
         }
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
         """The lines of the table: model, ridge, risk, training error."""
         for each in self.simulations:
-            risk, training = each.risk, each.training_error
-            columns = zip(
-                each.problem.ridges,
-                *(
-                    np.atleast_1d(v)
-                    for v in (
-                        risk.mean,
-                        risk.standard_error,
-                        training.mean,
-                        training.standard_error,
-                    )
-                ),
-                strict=True,
-            )
-            for ridge, r, r_error, t, t_error in columns:
-                yield each.model, f"{ridge:.4g}", with_error(r, r_error), with_error(t, t_error)
+            columns = (each.problem.ridges, each.risk.texts(), each.training_error.texts())
+            for ridge, risk, training in zip(*columns, strict=True):
+                yield each.model, f"{ridge:.4g}", risk, training
         if math.isfinite(self.kernel_lower_bound):
             yield "kernel lower bound", "", f"{self.kernel_lower_bound:.6g}", ""
 
@@ -321,24 +337,21 @@ class Baselines:
         first = self.simulations[0]
         return f"baselines{first.title.removeprefix(first.model)}"
 
-    def __str__(self) -> str:
-        table = [("model", "ridge", "test risk", "training error"), *self.rows()]
-        note = (
-            ["interrupted: the last model is incomplete"]
-            if any(each.interrupted for each in self)
-            else []
-        )
-        return "\n".join([self.title, *aligned(table), *note])
+    @property
+    def head(self) -> Sequence[str]:
+        return "model", "ridge", "test risk", "training error"
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return as_html(self.title, self.rows(), ("model", "ridge", "test risk", "training error"))
+    def notes(self) -> Iterator[str]:
+        if any(each.interrupted for each in self):
+            yield "interrupted: the last model is incomplete"
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run. ``result`` holds what is finished (a Simulation or Baselines), or None; the text says how much it is."""
+    """Ctrl-C during a run; the text says how much is finished, ``result`` holds it, or is None.
 
-    def __init__(self, result: Simulation | Baselines | None, message: str) -> None:
+    It is a Simulation, Baselines, a Comparison or a Spectrum: what the call would have returned.
+    """
+
+    def __init__(self, result: Shown | None, message: str) -> None:
         self.result = result
         super().__init__(message)

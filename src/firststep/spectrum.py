@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from firststep.compare import at_size
+from firststep.compare import HEAD, at_size
 from firststep.errors import InvalidParameter
 from firststep.problem import MAX_SIZE, Problem, Sizes, choice, whole
-from firststep.results import Interrupted, aligned, as_html, plain, versions, with_error
+from firststep.results import Interrupted, Shown, as_html, plain, plain_fields, versions, with_error
 from firststep.simulation.running.spectra import check_memory, layer_spectrum
 from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum.law import SpectralLaw, spectral_law
@@ -53,8 +53,8 @@ class Level(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Spectrum:
+@dataclass(frozen=True, eq=False, repr=False)
+class Spectrum(Shown):
     """A predicted spectrum at the size of simulated networks, and theirs."""
 
     problem: Problem
@@ -93,9 +93,13 @@ class Spectrum:
     def title(self) -> str:
         sizes, problem = self.sizes, self.problem
         fresh = f", n = {sizes.samples}" if self.law.of == "kernel" else ""
-        networks = f"{self.replicates} network{'s' if self.replicates != 1 else ''}"
-        parts = f"d = {sizes.dimension}, N = {sizes.width}, n0 = {sizes.step_samples}{fresh}, {networks}, seed {self.seed}"
-        return f"{WORDS[self.law.of]}: {problem.student} learns {problem.teacher}, {parts}"
+        parts = f"d = {sizes.dimension}, N = {sizes.width}, n0 = {sizes.step_samples}{fresh}"
+        learns = f"{problem.student} learns {problem.teacher}"
+        return f"{WORDS[self.law.of]}: {learns}, {parts}, {self._networks}, seed {self.seed}"
+
+    @property
+    def _networks(self) -> str:
+        return f"{self.replicates} network{'s' if self.replicates != 1 else ''}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The lines of the table: place, theory, simulation, difference and z-score."""
@@ -111,24 +115,21 @@ class Spectrum:
                 score,
             )
 
-    def __str__(self) -> str:
-        table = [
-            ("", f"theory ({self.law.bulk} bulk)", "simulation", "difference", "z"),
-            *self.rows(),
-        ]
-        lines = aligned(table)
+    @property
+    def head(self) -> Sequence[str]:
+        return HEAD[0], f"theory ({self.law.bulk} bulk)", *HEAD[2:]
+
+    def notes(self) -> Iterator[str]:
         zeros = f", {self.law.zeros:.4g} of it at zero" if self.law.atoms else ""
         bands = " and ".join(f"{low:.5g} to {high:.5g}" for low, high in self.law.bands)
-        lines.append(f"  predicted bulk: {bands}; mass {self.law.mass:.4f}{zeros}")
-        values = f"{self.simulated.shape[1]} values of {self.replicates} network{'s' if self.replicates != 1 else ''}"
-        lines.append(f"  Kolmogorov-Smirnov distance of the bulk: {self.distance:.4f} ({values})")
-        note = ["interrupted: only the finished networks are compared"] if self.interrupted else []
-        return "\n".join([self.title, *lines, *note])
-
-    __repr__ = __str__
+        yield f"  predicted bulk: {bands}; mass {self.law.mass:.4f}{zeros}"
+        values = f"{self.simulated.shape[1]} values of {self._networks}"
+        yield f"  Kolmogorov-Smirnov distance of the bulk: {self.distance:.4f} ({values})"
+        if self.interrupted:
+            yield "interrupted: only the finished networks are compared"
 
     def _repr_html_(self) -> str:
-        return as_html(self.title, self.rows(), ("", "theory", "simulation", "difference", "z"))
+        return as_html(self.title, self.rows(), HEAD)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values fit for JSON."""
@@ -144,8 +145,7 @@ class Spectrum:
             "seed": self.seed,
             "distance": plain(self.distance),
             "levels": [
-                {"name": each.name, **{key: plain(getattr(each, key)) for key in fields}}
-                for each in self.levels
+                {"name": level.name, **plain_fields(level, *fields)} for level in self.levels
             ],
             "law": {
                 key: value
@@ -222,7 +222,7 @@ def spectrum(
             if found
             else None
         )
-        raise Interrupted(result, done) from None  # type: ignore[arg-type]
+        raise Interrupted(result, done) from None
     return _compared(problem, law, np.stack(found), sizes, seed, time.perf_counter() - begin, False)
 
 
