@@ -29,17 +29,14 @@ from firststep.simulation.running.workers import Workers
 from firststep.spectrum import Spectrum, spectrum
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.run import Sweep, run_sweep
-from firststep.theory.closed_forms import (
+from firststep.theory.closed_forms.bound import TauStar, tau_star, theorem_seven_bound
+from firststep.theory.closed_forms.small_step import (
     SmallStep,
-    TauStar,
-    WeightSpectrum,
     small_step,
     small_step_limit_alpha,
     small_step_limit_beta,
-    tau_star,
-    theorem_seven_bound,
-    weight_spectrum,
 )
+from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
 from firststep.theory.given_layer.predict import predict_features
 from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.one_step.optimum import Optimum, optimal

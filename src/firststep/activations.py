@@ -17,12 +17,18 @@ from firststep.numerics.quadrature import Expectation, NotIntegrable, gaussian_e
 from firststep.parsing import parse
 
 Array = NDArray[np.float64]
-ALLOWED = "a named activation, an expression in z such as tanh(2*z) + 0.5*(z**2-1), or a function of one array"
+ALLOWED = (
+    "a named activation, an expression in z such as tanh(2*z) + 0.5*(z**2-1), "
+    "or a function of one array"
+)
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Gaussian moments of an activation s, z ~ N(0, 1); ``error`` bounds the numerical error of each."""
+    """Gaussian moments of an activation s, z ~ N(0, 1).
+
+    ``error`` bounds the numerical error of each.
+    """
 
     mean: float  # c0 = E s
     linear: float  # c1 = E z s
@@ -34,9 +40,12 @@ class Moments:
 
 @dataclass(frozen=True)
 class SlopeMoments:
-    """Gaussian moments of s' almost everywhere, which is what a gradient sees; ``error`` bounds the numerical error of each.
+    """Gaussian moments of s' almost everywhere, which is what a gradient sees.
 
-    For a continuous s, mean = c1 and linear = c2 of ``Moments``; for a jump such as sign they differ.
+    ``error`` bounds the numerical error of each.
+
+    For a continuous s, mean = c1 and linear = c2 of ``Moments``; for a jump such as sign they
+    differ.
     """
 
     mean: float  # E s'
@@ -46,7 +55,9 @@ class SlopeMoments:
 
 
 class Activation:
-    """An activation function. Build it with ``activation(...)`` from a name, an expression or a callable.
+    """An activation function.
+
+    Build it with ``activation(...)`` from a name, an expression or a callable.
 
     Equal texts give equal activations; ``str`` is a text that builds the same activation again.
     """
@@ -161,7 +172,8 @@ def _from_nodes(nodes: list[tuple[str, tuple[int, ...], float]]) -> Activation:
 class JaxActivation(Activation):
     """An activation given as a JAX function; its derivative comes from ``jax.grad``.
 
-    It works on both backends, but has no text: a problem that uses one cannot be written to a file, and its kinks must be given.
+    It works on both backends, but has no text: a problem that uses one cannot be written to a file,
+    and its kinks must be given.
     """
 
     def __init__(self, function: Callable[[Any], Any], kinks: Sequence[float] = ()) -> None:
@@ -215,11 +227,14 @@ class JaxActivation(Activation):
 def activation(
     source: Any, *, kinks: Sequence[float] = (), parameter: str = "activation"
 ) -> Activation:
-    """The activation meant by ``source``: a name, an expression in z, a NumPy or JAX function, or an Activation.
+    """The activation meant by ``source``.
 
-    A function written with NumPy (``lambda z: np.tanh(2*z)``) is traced into an expression, so its derivative, its kinks and its
-    text are known; np.where, np.clip and the like cannot be traced: use np.maximum, np.minimum, np.abs. A function written with
-    ``jax.numpy`` is differentiated by JAX; give its ``kinks`` if it has any.
+    A name, an expression in z, a NumPy or JAX function, or an Activation.
+
+    A function written with NumPy (``lambda z: np.tanh(2*z)``) is traced into an expression, so its
+    derivative, its kinks and its text are known; np.where, np.clip and the like cannot be traced:
+    use np.maximum, np.minimum, np.abs. A function written with ``jax.numpy`` is differentiated by
+    JAX; give its ``kinks`` if it has any.
     """
     if isinstance(source, Activation):
         return source
@@ -236,7 +251,10 @@ def activation(
 def _from_jax_function(
     function: Callable[[Any], Any], parameter: str, kinks: Sequence[float]
 ) -> JaxActivation:
-    hint = "use + - * / ** and NumPy functions such as np.tanh, np.maximum, scipy.special.erf, or jax.numpy functions"
+    hint = (
+        "use + - * / ** and NumPy functions such as np.tanh, np.maximum, scipy.special.erf, "
+        "or jax.numpy functions"
+    )
     name = getattr(function, "__qualname__", repr(function))
     try:
         made = JaxActivation(function, kinks)

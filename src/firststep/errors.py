@@ -1,6 +1,7 @@
 """What firststep says when it cannot do what was asked.
 
-Every message has one form: the parameter, what is allowed, what was given and, where it helps, what to try.
+Every message has one form: the parameter, what is allowed, what was given and, where it helps, what
+to try.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ class BackendUnavailable(InvalidParameter):
 
 
 class WorkerFailed(FirststepError):
-    """A worker process ended without an answer. ``result`` holds the finished replicates, if there are any."""
+    """A worker process ended without an answer.
+
+    ``result`` holds the finished replicates, if there are any.
+    """
 
     result: Any = None
 

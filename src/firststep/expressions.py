@@ -1,7 +1,9 @@
-"""Functions of one variable z as small expression trees: differentiated symbolically, printed, evaluated on NumPy or JAX.
+"""Functions of one variable z as small expression trees.
 
-A tree is built by ``parsing.parse`` from text or by ``trace`` (by calling a NumPy function on the symbol z). Equal subtrees are one
-object, so a function and its derivative share the work.
+Differentiated symbolically, printed, evaluated on NumPy or JAX.
+
+A tree is built by ``parsing.parse`` from text or by ``trace`` (by calling a NumPy function on the
+symbol z). Equal subtrees are one object, so a function and its derivative share the work.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expression] = weakref.We
 
 
 class Expression:
-    """One node: an operation, its arguments and, for constants and wrappers, a value. Compared by identity."""
+    """One node: an operation, its arguments and, for constants and wrappers, a value.
+
+    Compared by identity.
+    """
 
     __slots__ = ("__weakref__", "arguments", "operation", "value")
     operation: str
@@ -167,7 +172,8 @@ def _scipy_special() -> Any:
     return scipy.special
 
 
-# Elementary functions: how to evaluate f(u), and df/du in terms of u and f. These rules, the chain rule below and nothing else make
+# Elementary functions: how to evaluate f(u), and df/du in terms of u and f. These rules, the chain
+# rule below and nothing else make
 # every derivative; the tests compare them with JAX's.
 _EVALUATE: dict[str, Callable[..., Any]] = {
     "exp": lambda xp, special, u: xp.exp(u),
@@ -385,7 +391,10 @@ def _slope(node: Expression, slopes: list[Expression]) -> Expression:
 
 
 def kinks(expression: Expression, reach: float = 12.0) -> tuple[float, ...]:
-    """Where the function or its derivative may jump: the sign changes of every argument of abs, sign, relu, maximum, minimum."""
+    """Where the function or its derivative may jump.
+
+    The sign changes of every argument of abs, sign, relu, maximum, minimum.
+    """
     places: set[float] = set()
     for node in walk(expression):
         if node.operation in _KINKED:
@@ -446,7 +455,7 @@ def check_size(expression: Expression) -> None:
 
 
 def to_nodes(expression: Expression) -> list[tuple[str, tuple[int, ...], float]]:
-    """The tree as a list of (operation, places of the arguments in the list, value), for pickling."""
+    """The tree as a list of (operation, places of the arguments in it, value), for pickling."""
     order = list(walk(expression))
     place = {id(node): number for number, node in enumerate(order)}
     return [
@@ -463,7 +472,7 @@ def from_nodes(nodes: list[tuple[str, tuple[int, ...], float]]) -> Expression:
 
 
 def trace(function: Callable[[Any], Any]) -> Expression | None:
-    """The expression a NumPy function computes, or None if it does something that cannot be followed."""
+    """The expression a NumPy function computes; None if it does what cannot be followed."""
     try:
         made = _lift(function(Z))
         check_size(made)

@@ -1,4 +1,7 @@
-"""From text to expression trees, safely: Python's own syntax tree is walked, and nothing is ever evaluated as code."""
+"""From text to expression trees, safely.
+
+Python's own syntax tree is walked, and nothing is ever evaluated as code.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,12 @@ _BINARY = {
 
 
 def parse(text: str, parameter: str = "activation") -> Expression:
-    """The expression written in ``text``: numbers, z, + - * / **, pi, e, the named functions, centered(...), normalized(...).
+    """The expression written in ``text``.
 
-    A bare function name means that function of z. Anything else is refused with a message that names ``parameter``.
+    Numbers, z, + - * / **, pi, e, the named functions, centered(...), normalized(...).
+
+    A bare function name means that function of z. Anything else is refused with a message that
+    names ``parameter``.
     """
     allowed = "a named activation or an expression in z such as tanh(2*z) + 0.5*(z**2-1)"
 
@@ -65,7 +71,10 @@ def parse(text: str, parameter: str = "activation") -> Expression:
 
 
 def _convert(node: ast.AST, depth: int, top: bool = False) -> Expression:
-    """One node of Python's syntax tree as an Expression; ``top``: a bare function name is allowed."""
+    """One node of Python's syntax tree as an Expression.
+
+    ``top``: a bare function name is allowed.
+    """
     if depth > MAX_DEPTH:
         raise ValueError(f"nested more than {MAX_DEPTH} deep")
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):

@@ -26,7 +26,10 @@ from firststep.activations import Activation, JaxActivation, activation
 from firststep.errors import Fault, InvalidParameter, nearest, shown
 from firststep.readouts import ReadoutLaw, readout_law
 
-RIDGE_ALLOWED = "a number from 0 to 1e30, several of them, or a range such as 1e-4..1e2:13 (13 values, evenly spaced in the logarithm)"
+RIDGE_ALLOWED = (
+    "a number from 0 to 1e30, several of them, or a range such as 1e-4..1e2:13 "
+    "(13 values, evenly spaced in the logarithm)"
+)
 
 
 def number(
@@ -79,7 +82,10 @@ def choice(parameter: str, value: Any, options: Iterable[str]) -> str:
 
 
 def ridge_values(source: Any) -> float | tuple[float, ...]:
-    """One ridge value, or a tuple of several, from numbers, sequences and texts such as ``0.1,1`` or ``1e-4..1e2:13``."""
+    """One ridge value, or a tuple of several, from numbers, sequences and texts.
+
+    Such as ``0.1,1`` or ``1e-4..1e2:13``.
+    """
     if isinstance(source, str):
         parts = [part for part in source.replace(",", " ").split() if part]
         values = [value for part in parts for value in _ridge_text(part, source)]
@@ -219,11 +225,13 @@ def _bounded(name: str) -> BeforeValidator:
 class Problem(BaseModel):
     """One question: a student, a teacher, the proportions, the step, the ridge.
 
-    f(x) = (1/sqrt N) sum_i a_i s(<w_i, x>), w_i ~ N(0, I_d/d), a_i = at_i/sqrt N, at_i from the readout law. The teacher is
-    y = s*(<x, theta>) + noise * eps. One gradient step on n0 = alpha0 d samples with eta = step * N**step_exponent, then ridge
-    regression on n = alpha d fresh samples: minimise (1/n)|y - Phi a|^2 + (ridge/N)|a|^2, Phi = s(X W1)/sqrt N, N = beta d.
+    f(x) = (1/sqrt N) sum_i a_i s(<w_i, x>), w_i ~ N(0, I_d/d), a_i = at_i/sqrt N, at_i from the
+    readout law. The teacher is y = s*(<x, theta>) + noise * eps. One gradient step on n0 = alpha0 d
+    samples with eta = step * N**step_exponent, then ridge regression on n = alpha d fresh samples:
+    minimise (1/n)|y - Phi a|^2 + (ridge/N)|a|^2, Phi = s(X W1)/sqrt N, N = beta d.
 
-    ``ridge_convention="cui"`` converts the ridge given from sum|y - Phi a|^2 + lambda |a|^2: ridge = lambda * beta/alpha.
+    ``ridge_convention="cui"`` converts the ridge given from sum|y - Phi a|^2 + lambda |a|^2: ridge
+    = lambda * beta/alpha.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -237,9 +245,7 @@ class Problem(BaseModel):
     alpha: Annotated[float, _bounded("alpha")] = Field(
         description="n/d, samples per dimension in the ridge fit"
     )
-    beta: Annotated[float, _bounded("beta")] = Field(
-        description="N/d, width per dimension"
-    )
+    beta: Annotated[float, _bounded("beta")] = Field(description="N/d, width per dimension")
     alpha0: Annotated[float, _bounded("alpha0")] = Field(
         default_factory=lambda data: data.get("alpha", 1.0),
         description="n0/d, samples per dimension in the gradient step; 0: no step; default: alpha",
@@ -309,9 +315,12 @@ class Problem(BaseModel):
         return self.alpha0 > 0 and self.step > 0
 
     def replace(self, **changes: Any) -> Problem:
-        """A copy with some fields changed. Fields left at their default stay so: alpha0 keeps following alpha.
+        """A copy with some fields changed.
 
-        The ridge kept is the number in ``self.ridge``: one given in [Cui]'s convention is not converted again for a new alpha.
+        Fields left at their default stay so: alpha0 keeps following alpha.
+
+        The ridge kept is the number in ``self.ridge``: one given in [Cui]'s convention is not
+        converted again for a new alpha.
         """
         given = {name: getattr(self, name) for name in self.model_fields_set}
         changes = underscored(changes)
@@ -350,10 +359,10 @@ class Problem(BaseModel):
 
     @property
     def kernel_lower_bound(self) -> float:
-        """m2* - c0*^2 - c1*^2: what no fixed kernel, random-features or linear model can beat ([Ba] Prop. 1)."""
+        """m2* - c0*^2 - c1*^2: what no fixed kernel or linear model can beat ([Ba] Prop. 1)."""
         return self.teacher.moments.nonlinear_variance
 
-    # Notation of the papers -------------------------------------------------------------------------------------------------
+    # Notation of the papers ----------------------------------------------------------------------
 
     @classmethod
     def from_ba(
@@ -369,7 +378,10 @@ class Problem(BaseModel):
         sigma_epsilon: Any = 0.0,
         d: Any = math.inf,
     ) -> Problem:
-        """[Ba]: psi1 = n/d for both data sets, psi2 = N/d, learning rate eta * N**eta_exponent, Gaussian readout and rows."""
+        """[Ba]: psi1 = n/d for both data sets, psi2 = N/d, learning rate eta * N**eta_exponent.
+
+        Readout and rows are Gaussian.
+        """
         return cls(
             student=sigma,
             teacher=sigma_star,
@@ -420,7 +432,10 @@ class Problem(BaseModel):
         init: Any = "sphere",
         d: Any = math.inf,
     ) -> Problem:
-        """[Cui]: alpha = n/d, alpha0 = n0/d, beta = p/d, large step eta_tilde, ridge for sum|y - Phi a|^2 + lambda_ |a|^2."""
+        """[Cui]: alpha = n/d, alpha0 = n0/d, beta = p/d, large step eta_tilde.
+
+        The ridge is that of sum|y - Phi a|^2 + lambda_ |a|^2.
+        """
         return cls(
             student=sigma,
             teacher=sigma_star,
@@ -481,7 +496,7 @@ class Problem(BaseModel):
         if not holds:
             raise InvalidParameter(parameter, allowed, str(given))
 
-    # Files ------------------------------------------------------------------------------------------------------------------
+    # Files ---------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that build the same problem again, fit for JSON."""

@@ -21,7 +21,7 @@ _NAMED: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 
 @dataclass(frozen=True)
 class ReadoutLaw:
-    """The law of at_i = sqrt(N) a_i: standard Gaussian (no values) or a finite set of values with weights."""
+    """The law of at_i = sqrt(N) a_i: standard Gaussian (no values), or values with weights."""
 
     values: tuple[float, ...] = ()
     weights: tuple[float, ...] = ()
@@ -58,7 +58,10 @@ class ReadoutLaw:
 
 
 def readout_law(source: Any) -> ReadoutLaw:
-    """The law meant by a name, a text ``value:weight,...``, a mapping ``{value: weight}`` or a ReadoutLaw."""
+    """The law meant by a name, a text ``value:weight,...``, a mapping ``{value.
+
+    Weight}`` or a ReadoutLaw.
+    """
     if isinstance(source, ReadoutLaw):
         return source
     pairs: list[tuple[Any, Any]]

@@ -31,7 +31,7 @@ import firststep
 from firststep import Problem
 
 THEORY = 1e-12  # relative, the rounding of one sum taken in another order
-LOSS = 10.0  # of digits in the functions of kappa: the systems of a Gaussian readout are that ill
+LOSS = 20.0  # of accuracy in functions of kappa: systems of a Gaussian readout are that ill
 ZERO = 1e-15  # a smaller change, relative to one, is the rounding of a zero
 Found = Iterator[tuple[str, Any]]
 

@@ -14,15 +14,14 @@ from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from firststep import InvalidParameter, NotConverged, Problem, activation
-from firststep.theory.closed_forms import (
+from firststep.theory.closed_forms.bound import tau_star, theorem_seven_bound
+from firststep.theory.closed_forms.small_step import (
     SmallStep,
     small_step,
     small_step_limit_alpha,
     small_step_limit_beta,
-    tau_star,
-    theorem_seven_bound,
-    weight_spectrum,
 )
+from firststep.theory.closed_forms.weights import weight_spectrum
 
 
 def centred(name: str) -> str:

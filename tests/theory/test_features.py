@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 import firststep
 from firststep import InvalidParameter, Problem, predict
-from firststep.numerics.neuron_moments import neuron_moments
+from firststep.numerics.neuron_moments import Family
 from firststep.numerics.quadrature import gaussian_product
 from firststep.simulation.running.layer import first_layer
-from firststep.theory.given_layer import equations as quenched
+from firststep.theory.given_layer import fit as quenched
 from firststep.theory.given_layer.directions import choose_directions, leading_singular_vectors
 from firststep.theory.given_layer.predict import predict_features
 
@@ -351,8 +351,8 @@ def test_moments_of_many_neurons(student: str) -> None:
         0.5 + generator.random(40),
     )
     place = np.linspace(-6, 6, 41)[:, None] * np.ones(40)
-    direct = neuron_moments(function.evaluate, function.kinks, bias, strength, place[:, :1], scale)
-    table = neuron_moments(function.evaluate, function.kinks, bias, strength, place, scale)
+    family = Family(function.evaluate, function.kinks, bias=bias, strength=strength, scale=scale)
+    direct, table = family.moments(place[:, :1]), family.moments(place)
     for one, other in zip(direct, table, strict=True):
         assert other == pytest.approx(one, abs=1e-6 * np.abs(one).max())
     z = np.linspace(-9, 9, 200_001)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
-from firststep.theory.closed_forms import isotropic_spectrum, weight_spectrum
+from firststep.theory.closed_forms.weights import isotropic_spectrum, weight_spectrum
 from firststep.theory.one_step.mean import forms
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.resolvent import equations, start

@@ -16,7 +16,7 @@ from firststep import InvalidParameter, Problem, optimal, predict, simulate
 from firststep.figures import catalogue
 from firststep.simulation.running.layer import first_layer
 from firststep.sweep.experiment import Experiment
-from firststep.theory.closed_forms import isotropic_spectrum, weight_spectrum
+from firststep.theory.closed_forms.weights import isotropic_spectrum, weight_spectrum
 from firststep.web import answers, asked
 from firststep.web.about import about
 from firststep.web.presets import DEFAULTS, presets

@@ -22,7 +22,7 @@ from firststep.problem import Problem
 from firststep.store import Store
 from firststep.sweep.engine import Watcher
 from firststep.sweep.executors import Executor
-from firststep.theory.closed_forms import tau_star
+from firststep.theory.closed_forms.bound import tau_star
 
 BASE = dict(eta=4.0, eta_exponent=0.5, lambda_=0.1)
 WIDTHS = (

@@ -46,9 +46,7 @@ class Look(Protocol[Kept]):
 class Method(Protocol[Asked, Iterate]):
     """The equations of a batch, and their Newton step."""
 
-    def prepare(
-        self, system: Asked, iterate: Iterate, residual: Float[Array, " batch"]
-    ) -> Iterate:
+    def prepare(self, system: Asked, iterate: Iterate, residual: Float[Array, " batch"]) -> Iterate:
         """The iterate made fit for a step, where the last residual calls for it."""
         ...
 

@@ -1,8 +1,9 @@
 """Gaussian integrals of possibly kinked functions, each with an error estimate.
 
-``gaussian_expectation`` is adaptive: Gauss-Legendre panels, split at the kinks and wherever 16 and 32 nodes disagree,
-on an interval that grows until its last part no longer counts. ``shifted_moments`` evaluates many integrals of one function at
-once, E f(a + b z) for arrays a and b, by a fixed rule.
+``gaussian_expectation`` is adaptive: Gauss-Legendre panels, split at the kinks and wherever 16 and
+32 nodes disagree, on an interval that grows until its last part no longer counts.
+``shifted_moments`` evaluates many integrals of one function at once, E f(a + b z) for arrays a and
+b, by a fixed rule.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def legendre(count: int) -> tuple[Array, Array]:
 def _panel_integrals(
     function: Callable[[Array], Array], left: Array, right: Array, count: int
 ) -> tuple[Array, Array]:
-    """Integrals of ``function`` and of its modulus against the Gaussian density over each panel, (functions, panels)."""
+    """Integrals of ``function`` and of its modulus against the Gaussian density, by panel."""
     nodes, weights = legendre(count)
     half = (right - left) / 2
     z = (left + right)[:, None] / 2 + half[:, None] * nodes
@@ -99,8 +100,9 @@ def gaussian_expectation(
 ) -> Expectation:
     """E f(z), z ~ N(0, 1), for a function returning one row per integrand.
 
-    The error adds the disagreement between 16 and 32 nodes on every final panel, the last part of the tail and the rounding of the
-    sum. Raises ``NotIntegrable`` if the tails do not vanish or the relative error exceeds 1e-6.
+    The error adds the disagreement between 16 and 32 nodes on every final panel, the last part of
+    the tail and the rounding of the sum. Raises ``NotIntegrable`` if the tails do not vanish or the
+    relative error exceeds 1e-6.
     """
 
     def edges(low: float, high: float) -> Array:
@@ -151,9 +153,9 @@ def shifted_moments(
     """The moments of f(a + b z) for arrays a = shift, b = scale > 0, in the library of a.
 
     Smooth f: trapezoid on [-8.5, 8.5] with ``nodes`` intervals (spectrally accurate). Kinked f: the
-    interval is split at (kink - a)/b and each piece gets panels of Gauss-Legendre nodes, 2 ``nodes``
-    in all and at least 16 a piece. mu2 is computed as the mean square of f - mu0 - b mu1 z, so it
-    is never negative.
+    interval is split at (kink - a)/b and each piece gets panels of Gauss-Legendre nodes, 2
+    ``nodes`` in all and at least 16 a piece. mu2 is computed as the mean square of f - mu0 - b mu1
+    z, so it is never negative.
     """
     lib = library_of(shift)
     xp = lib.xp
@@ -213,10 +215,11 @@ def gaussian_product(
     correlation: float,
     nodes: int = 160,
 ) -> Array:
-    """E f(a + b z) g(a' + b' z'), z and z' standard Gaussians of the given correlation, for vectors a and a' of one length.
+    """E f(a + b z) g(a' + b' z'), z and z' standard Gaussians of the given correlation.
 
-    z' = correlation z + sqrt(1 - correlation^2) w: the mean over w first, then Gauss-Legendre over z, split at the kinks of f and,
-    where the mean over w hardly smooths them, of g.
+    For vectors a and a' of one length. z' = correlation z + sqrt(1 - correlation^2) w: the mean
+    over w first, then Gauss-Legendre over z, split at the kinks of f and, where the mean over w
+    hardly smooths them, of g.
     """
     (f, g), (first, second), (b, other) = functions, kinks, scales
     correlation = min(1.0, max(-1.0, correlation))

@@ -30,17 +30,26 @@ if TYPE_CHECKING:
 class Residual(NamedTuple):
     """Moments of the residual label yhat = s*(G) + noise eps - offset, offset = E[at] c0."""
 
-    along: Float[Array, " batch"]  # E[G yhat]
-    first: Float[Array, " batch"]  # mh_1
-    second: Float[Array, " batch"]  # mh_2
+    along: Float[Array, " batch"] | float  # E[G yhat]
+    first: Float[Array, " batch"] | float  # mh_1
+    second: Float[Array, " batch"] | float  # mh_2
 
 
-def residual_of(teacher: Activation, offset: float, noise: Float[Array, " batch"]) -> Residual:
+def residual_of(
+    teacher: Activation, offset: float, noise: Float[Array, " batch"] | float
+) -> Residual:
     """The moments, from those of the teacher. mh_2 is a sum of squares: nothing cancels."""
     moments = teacher.moments
     first = moments.mean - offset
     second = moments.linear**2 + moments.nonlinear_variance + first**2 + noise**2
-    return Residual(along=moments.linear + 0 * second, first=first + 0 * second, second=second)
+    return Residual(along=moments.linear, first=first, second=second)
+
+
+def gradient_square(
+    residual: Residual, alpha0: Float[Array, " batch"] | float
+) -> Float[Array, " batch"] | float:
+    """|v|^2."""
+    return residual.along**2 + residual.second / alpha0
 
 
 class StepDirection(NamedTuple):
@@ -54,8 +63,7 @@ class StepDirection(NamedTuple):
     def of(cls, residual: Residual, alpha0: Float[Array, " batch"]) -> StepDirection:
         """Where all residual labels are zero any direction will do: |v| = rho = 1, gamma = 0."""
         xp = library_of(residual.second).xp
-        across = residual.second / alpha0
-        square = residual.along**2 + across
+        across, square = residual.second / alpha0, gradient_square(residual, alpha0)
         silent = square <= 0
         norm = xp.sqrt(xp.where(silent, 1.0, square))
         return cls(norm, residual.along / norm, xp.sqrt(xp.where(silent, 1.0, across)) / norm)
@@ -174,8 +182,9 @@ def _norm_fluctuations(
 ) -> tuple[Float[Array, "batch P"], Float[Array, "batch P"]]:
     """dc/dQ = tr A/d and nu, where A is the quadratic form of w in |r|^2:
 
-    A = 1 + (2 e + beta1) M + e^2 M^2 + beta2 S',  beta1 = 2 a b2 L,  beta2 = (2 a b2 e + a^2 r2)/alpha0
-    nu = 2 [tr A^2/d - (tr A/d)^2] + own/alpha0 + 4 e^2 chi mh_2^2/alpha0 + 2 chi^2 mh_2^2,  L = 1 + e mh_1
+    A = 1 + (2 e + beta1) M + e^2 M^2 + beta2 S',  beta1 = 2 a b2 L,  beta2 = (2 a b2 e + a^2
+    r2)/alpha0 nu = 2 [tr A^2/d - (tr A/d)^2] + own/alpha0 + 4 e^2 chi mh_2^2/alpha0 + 2 chi^2
+    mh_2^2,  L = 1 + e mh_1
 
     The traces follow from free cumulants: a word of l letters M -> yhat, S' -> yhat^2 has the
     cumulant E[product]/alpha0^(l-1).

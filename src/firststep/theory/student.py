@@ -49,7 +49,7 @@ class SlopeConstants:
 
 @lru_cache(maxsize=256)
 def polynomial_degrees(student: Activation) -> tuple[float, float]:
-    """Degrees of the even and the odd part of s if they are polynomials, infinity if not, -1 if zero."""
+    """Degrees of the even and the odd part of s; infinity if no polynomial, -1 if zero."""
     z = np.linspace(-5.0, 5.0, 401)
     value, mirrored = student.evaluate(z), student.evaluate(-z)
     size = float(np.abs(value).max())
@@ -69,7 +69,10 @@ def polynomial_degrees(student: Activation) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def slope_constants(student: Activation) -> SlopeConstants:
-    """The constants of a student by adaptive quadrature; below 1e-13 of their scale they are zero."""
+    """The constants of a student by adaptive quadrature.
+
+    Below 1e-13 of their scale they are zero.
+    """
     basic = student.slope_moments
     c0, c1, c2 = _mean(student), basic.mean, basic.linear
     is_odd = _is_odd(student)

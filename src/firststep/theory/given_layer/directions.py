@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter
 from firststep.problem import whole
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
 MOST = 3  # directions: the nodes are a grid in as many dimensions
-GAP = 1.25  # a singular value stands out if it is this much larger than the next one
+# A singular value stands out if it is this much larger than the next one: neighbours at the edge
+# of a bulk never are.
+GAP = 1.25
 _SHOWN = 5  # singular values computed
 
 
@@ -22,8 +25,8 @@ _SHOWN = 5  # singular values computed
 class Directions:
     """Orthonormal directions in the space of inputs, and why these."""
 
-    vectors: Array  # d x k
-    singular_values: Array  # the leading ones; empty if the directions were given
+    vectors: Float[Array, "d k"]
+    singular_values: Float[Array, " some"]  # the leading ones; empty if directions were given
     matrix: str  # of which matrix: W1 - W0, W1, or given
     reason: str
 
@@ -38,20 +41,23 @@ class Directions:
         )
         return Directions(self.vectors[:, :-1], self.singular_values, self.matrix, reason)
 
-    def towards(self, teachers: Array) -> Directions:
-        """The same, each singular vector with the sign of its overlap with the teacher's directions (d x J)."""
+    def towards(self, teachers: Float[Array, "d J"]) -> Directions:
+        """The same, each singular vector with the sign of its overlap with the teacher."""
         if self.matrix == "given":
             return self
         signs = np.where(teachers.sum(axis=1) @ self.vectors < 0, -1.0, 1.0)
         return Directions(self.vectors * signs, self.singular_values, self.matrix, self.reason)
 
 
-def choose_directions(weights: Array, initial: Array | None, asked: Any) -> Directions:
-    """The leading left singular vectors of W1 - W0 (of W1 if W0 is not known), or the directions given.
+def choose_directions(
+    weights: Float[Array, "d N"], initial: Float[Array, "d N"] | None, asked: Any
+) -> Directions:
+    """The leading left singular vectors of W1 - W0 (of W1 if W0 is not known), or those given.
 
-    How many: the largest k <= 3 with a gap, sigma_k > 1.25 sigma_(k+1), and with |W1^T v_k| > 1.25 |W1|/sqrt d, the value along a
-    direction that is like any other; at least 1. A direction without a gap behind it belongs to a bulk of many like it, and
-    conditioning on it alone changes nothing.
+    How many: the largest k <= 3 with a gap, sigma_k > 1.25 sigma_(k+1), and with
+    |W1^T v_k| > 1.25 |W1|/sqrt d, the value along a direction that is like any other; at least 1.
+    A direction without a gap behind it belongs to a bulk of many like it, and conditioning on it
+    alone changes nothing.
     """
     if isinstance(asked, str) and asked == "auto":
         count = None
@@ -82,16 +88,19 @@ def choose_directions(weights: Array, initial: Array | None, asked: Any) -> Dire
     standing = [j + 1 for j in range(most) if ratios[j] > GAP and along[j] > GAP * usual]
     count = max(standing, default=1)
     shown = ", ".join(f"{value:.3g}" for value in values[: count + 1])
-    if standing:
-        reason = f"singular values of {name}: {shown}; the last gap larger than {GAP:g} is after number {count}"
-    else:
-        reason = f"singular values of {name}: {shown}; no gap larger than {GAP:g} among the first {most}, one direction is kept"
+    why = f"the last gap larger than {GAP:g} is after number {count}"
+    if not standing:
+        why = f"no gap larger than {GAP:g} among the first {most}, one direction is kept"
+    reason = f"singular values of {name}: {shown}; {why}"
     return Directions(vectors[:, :count], values, name, reason)
 
 
-def _given(vectors: Array, dimension: int) -> Directions:
+def _given(vectors: Float[Array, "d k"], dimension: int) -> Directions:
     vectors = vectors[:, None] if vectors.ndim == 1 else vectors
-    allowed = f"auto, a number from 0 to {MOST}, or an array of {dimension} rows and at most {MOST} independent columns"
+    allowed = (
+        f"auto, a number from 0 to {MOST}, or an array of {dimension} rows and at most {MOST} "
+        "independent columns"
+    )
     if (
         vectors.ndim != 2
         or vectors.shape[0] != dimension
@@ -107,10 +116,13 @@ def _given(vectors: Array, dimension: int) -> Directions:
     return Directions(basis, np.empty(0), "given", "given")
 
 
-def leading_singular_vectors(matrix: Array, count: int, blocks: int = 6) -> tuple[Array, Array]:
+def leading_singular_vectors(
+    matrix: Float[Array, "d N"], count: int, blocks: int = 6
+) -> tuple[Float[Array, "d count"], Float[Array, " count"]]:
     """Left vectors and values, by a block Krylov space from fixed start vectors.
 
-    A value that stands out of a bulk is exact; those at the edge of the bulk come out a little too small.
+    A value that stands out of a bulk is exact; those at the edge of the bulk come out a little too
+    small.
     """
     rows, columns = matrix.shape
     width = min(count + 3, rows, columns)

@@ -1,28 +1,28 @@
-"""Nodes for the coordinates kappa along up to three directions, fine enough for a given layer and teacher."""
+"""Nodes for the coordinates kappa along up to three directions of a given layer and teacher."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.activations import Activation
 from firststep.errors import InvalidParameter, NotConverged
-from firststep.numerics.neuron_moments import TooSteep, neuron_moments
+from firststep.numerics.batches import Places
+from firststep.numerics.neuron_moments import Family, TooSteep
 from firststep.numerics.quadrature import gaussian_product, shifted_moments
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float, Int
+
 REACH = 6.0  # the grid ends at |kappa| = 6, where the density is 1.5e-8 of its maximum
-TOLERANCES = {
-    1: 1e-6,
-    2: 1e-5,
-    3: 1e-4,
-}  # on what the matrices of the layer are made of, relative, by directions
+# Relative, on what the matrices of the layer are made of, by the number of directions: every one
+# of them multiplies the number of nodes.
+TOLERANCES = {1: 1e-6, 2: 1e-5, 3: 1e-4}
 ACCEPTED = 1e-3  # where the grid may not become finer
-MOST_NODES = 6000
-TEACHER_NODES = 480
+MOST_NODES = 6000  # with as many neurons the tables of moments take a gigabyte
+TEACHER_NODES = 480  # of its inner integrals, which cost nothing
 NARROW = 1e-9  # width of a teacher that lies inside the directions
 _PROBES = 20  # neurons whose integrals are watched
 
@@ -31,45 +31,63 @@ class TooManyNodes(InvalidParameter):
     """The grid would be too large for what it has to resolve."""
 
 
+class LabelMoments(NamedTuple):
+    """The teacher given kappa: y = h0 + sum_j h1_j <theta_j, x_perp> + the rest."""
+
+    h0: Float[Array, " K"]
+    h1: Float[Array, "K J"]
+    h2: Float[Array, " K"]  # E y^2, with the label noise
+
+
 @dataclass(frozen=True)
 class Neurons:
     """The neurons in the coordinates of the directions: s(bias_i + u_i.kappa + sqrt(c_i) z)."""
 
     student: Activation
-    bias: Array  # N
-    along: Array  # u, k x N
-    scale: Array  # sqrt(c_i)
+    bias: Float[Array, " N"]
+    along: Float[Array, "k N"]  # u
+    scale: Float[Array, " N"]  # sqrt(c_i)
 
-    def moments(self, kappa: Array) -> tuple[Array, Array, Array]:
-        """mu0, mu1, mu2 on nodes x neurons."""
+    def moments(
+        self, kappa: Float[Array, "K k"]
+    ) -> tuple[Float[Array, "K N"], Float[Array, "K N"], Float[Array, "K N"]]:
+        """mu0, mu1 and mu2."""
         strength, place = np.zeros_like(self.scale), np.zeros((len(kappa), 1))
         if len(self.along) == 1:
             strength, place = self.along[0], kappa
         if len(self.along) > 1:
             strength = np.linalg.norm(self.along, axis=0)
             place = kappa @ (self.along / np.maximum(strength, 1e-300))
+        family = Family(
+            function=self.student.evaluate,
+            kinks=self.student.kinks,
+            bias=self.bias,
+            strength=strength,
+            scale=self.scale,
+        )
         try:
-            return neuron_moments(
-                self.student.evaluate, self.student.kinks, self.bias, strength, place, self.scale
-            )
+            return family.moments(place)
         except TooSteep as error:
             raise NotConverged(f"the student: {error}") from None
 
-    def some(self, places: Any) -> Neurons:
+    def some(self, places: Places) -> Neurons:
         return Neurons(self.student, self.bias[places], self.along[:, places], self.scale[places])
 
 
 @dataclass(frozen=True)
 class Target:
-    """The teacher in the same coordinates: y = sum_j s_j(gamma_j.kappa + <theta_j, x_perp>) + noise."""
+    """The teacher in the same coordinates.
+
+    Y = sum_j s_j(gamma_j.kappa + <theta_j, x_perp>) + noise.
+    """
 
     terms: tuple[Activation, ...]  # s_j
-    gamma: Array  # k x J
-    across: Array  # Gram matrix of the theta_j without their parts along the directions, J x J
+    gamma: Float[Array, "k J"]
+    across: Float[Array, "J J"]  # Gram matrix of the theta_j without their parts along
     noise: float
 
-    def moments(self, kappa: Array) -> tuple[Array, Array, Array]:
-        """h0 = E y, h1_j = E s_j' (so that y = h0 + sum_j h1_j <theta_j, x_perp> + rest) and h2 = E y^2, all given kappa."""
+    def moments(self, kappa: Float[Array, "K k"]) -> LabelMoments:
+        """h0 = E y, h1_j = E s_j' and h2 = E y^2, all given kappa."""
         shift = kappa @ self.gamma
         widths = np.maximum(np.sqrt(np.diag(self.across)), NARROW)
         single = [
@@ -97,46 +115,46 @@ class Target:
                     correlation,
                 )
                 second = second + 2 * (pair - each.mean * single[other].mean)
-        return h0, h1, second
+        return LabelMoments(h0, h1, second)
 
     @property
-    def steepness(self) -> Array:
+    def steepness(self) -> Float[Array, " k"]:
         """By direction: how fast the teacher changes against its width across."""
         widths = np.sqrt(np.diag(self.across))
-        return np.asarray((np.abs(self.gamma) / np.maximum(widths, 0.05)).max(axis=1))
+        return (np.abs(self.gamma) / np.maximum(widths, 0.05)).max(axis=1)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Nodes kappa (K x k) with weights that add up to 1, and how much a finer grid would change."""
+    """Nodes with weights that add up to 1, and how much a finer grid would change."""
 
-    kappa: Array
-    omega: Array
+    kappa: Float[Array, "K k"]
+    omega: Float[Array, " K"]
     spacing: tuple[float, ...]
     error: float
 
 
 def make_grid(neurons: Neurons, target: Target) -> Grid:
-    """A product of trapezoid rules inside the ball |kappa| <= 6, each direction refined until halving its spacing changes nothing.
+    """A product of trapezoid rules inside the ball |kappa| <= 6.
 
-    Watched, for some neurons with the steepest among them: sum omega f f' for f, f' among mu0, mu1, h0, h1, and sum omega f for mu2
-    and h2, relative to their size.
+    Each direction is refined until halving its spacing changes nothing. Watched, for some neurons
+    with the steepest among them: sum omega f f' for f, f' among mu0, mu1, h0, h1, and sum omega f
+    for mu2 and h2, relative to their size.
     """
     if not len(neurons.along):
         return Grid(np.zeros((1, 0)), np.ones(1), (), 0.0)
     steep = np.abs(neurons.along) / neurons.scale
     probes = neurons.some(_probes(neurons.along, steep))
-    spacing = [
-        1.0 / float(np.hypot(1.0, s)) for s in np.maximum(steep.max(axis=1), target.steepness)
-    ]
+    steepest = np.maximum(steep.max(axis=1), target.steepness)
+    spacing = [1.0 / float(np.hypot(1.0, s)) for s in steepest]
     while _size(spacing) > MOST_NODES and max(spacing) < 1.0:
         spacing = [min(1.0, 1.1 * each) for each in spacing]
-    current = _watched(probes, target, *_grid(spacing))
+    current = _watched(probes, target, spacing)
     errors = [0.0] * len(spacing)
     for place in range(len(spacing)):
         while True:
             finer = [each / 2 if j == place else each for j, each in enumerate(spacing)]
-            next_one = _watched(probes, target, *_grid(finer))
+            next_one = _watched(probes, target, finer)
             errors[place] = _gap(current, next_one)
             if errors[place] <= TOLERANCES[len(spacing)] or _size(finer) > MOST_NODES:
                 break
@@ -144,16 +162,12 @@ def make_grid(neurons: Neurons, target: Target) -> Grid:
     error = sum(errors)
     if not error <= ACCEPTED:
         allowed = "directions along which the layer and the teacher are smoother"
-        raise TooManyNodes(
-            "directions",
-            allowed,
-            f"{len(spacing)} that need more than {MOST_NODES} nodes",
-            "try fewer directions",
-        )
+        given = f"{len(spacing)} that need more than {MOST_NODES} nodes"
+        raise TooManyNodes("directions", allowed, given, "try fewer directions")
     return Grid(*_grid(spacing), tuple(spacing), error)
 
 
-def _probes(along: Array, steep: Array) -> Array:
+def _probes(along: Float[Array, "k N"], steep: Float[Array, "k N"]) -> Int[Array, " some"]:
     steepest = [np.argsort(row)[-3:] for row in steep]
     spread = np.linspace(0, along.shape[1] - 1, min(_PROBES, along.shape[1])).astype(int)
     by_strength = np.argsort(along[0])[spread]
@@ -166,7 +180,7 @@ def _size(spacing: list[float]) -> float:
     return float(ball / np.prod(spacing))
 
 
-def _grid(spacing: list[float]) -> tuple[Array, Array]:
+def _grid(spacing: list[float]) -> tuple[Float[Array, "K k"], Float[Array, " K"]]:
     axes = [
         each * np.arange(-np.floor(REACH / each), np.floor(REACH / each) + 1) for each in spacing
     ]
@@ -176,19 +190,25 @@ def _grid(spacing: list[float]) -> tuple[Array, Array]:
     return kappa, omega / omega.sum()
 
 
-def _watched(probes: Neurons, target: Target, kappa: Array, omega: Array) -> tuple[Array, Array]:
-    mean, slope, rest = probes.moments(kappa)
+class _Watched(NamedTuple):
+    products: Float[Array, "f f"]
+    means: Float[Array, " g"]
+
+
+def _watched(probes: Neurons, target: Target, spacing: list[float]) -> _Watched:
+    kappa, omega = _grid(spacing)
+    mean, slope, scatter = probes.moments(kappa)
     h0, h1, h2 = target.moments(kappa)
-    products = np.concatenate([mean, slope, h0[:, None], h1], axis=1)
-    return products.T @ (omega[:, None] * products), np.concatenate([omega @ rest, [omega @ h2]])
+    functions = np.concatenate([mean, slope, h0[:, None], h1], axis=1)
+    means = np.concatenate([omega @ scatter, [omega @ h2]])
+    return _Watched(functions.T @ (omega[:, None] * functions), means)
 
 
-def _gap(coarse: tuple[Array, Array], fine: tuple[Array, Array]) -> float:
-    """The largest change, relative to the root mean squares of the two functions, or to the largest mean."""
-    size = np.sqrt(np.maximum(np.diag(fine[0]), 0.0))
-    size = np.maximum(
-        size, 1e-3 * max(float(size.max()), 1e-300)
-    )  # what is next to nothing need not be exact
-    second = np.abs(coarse[0] - fine[0]) / np.outer(size, size)
-    first = np.abs(coarse[1] - fine[1]) / max(float(fine[1].max()), 1e-300)
+def _gap(coarse: _Watched, fine: _Watched) -> float:
+    """The largest change, relative to the root mean squares of the two, or to the largest mean."""
+    size = np.sqrt(np.maximum(np.diag(fine.products), 0.0))
+    # What is next to nothing need not be exact.
+    size = np.maximum(size, 1e-3 * max(float(size.max()), 1e-300))
+    second = np.abs(coarse.products - fine.products) / np.outer(size, size)
+    first = np.abs(coarse.means - fine.means) / max(float(fine.means.max()), 1e-300)
     return float(max(second.max(), first.max()))

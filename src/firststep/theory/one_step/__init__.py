@@ -1,1 +1,4 @@
-"""One gradient step on the first layer, then a ridge fit: the exact asymptotics, in the order of docs/theory.md."""
+"""One gradient step on the first layer, then a ridge fit.
+
+The exact asymptotics, in the order of docs/theory.md.
+"""

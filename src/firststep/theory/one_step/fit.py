@@ -157,9 +157,7 @@ def solve(
 
 def from_above(system: System) -> Iterate:
     """The safe place to begin: S = omega."""
-    omega = library_of(system.alpha).xp.broadcast_to(
-        system.omega, (system.size, system.omega.size)
-    )
+    omega = library_of(system.alpha).xp.broadcast_to(system.omega, (system.size, system.omega.size))
     return Iterate(start(system), omega)
 
 

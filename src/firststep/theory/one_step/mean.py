@@ -4,7 +4,8 @@ In neuron space the mean feature at kappa is, for neuron i of value p,
 mu0[p, k] + kappa mu1[p, k] du_i + mu0'[p, k] dc_i with fluctuations du_i (along vh) and dc_i (of
 the squared norm) of order 1/sqrt d; mu0' = d mu0/dc. Their kernel is
 
-    Kmean = d sum_p Theta_p mu0 mu0 + sum_q sum_p Theta_p psi^q psi^q + C^T F C,   C = (kappa B; mu0')
+    Kmean = d sum_p Theta_p mu0 mu0 + sum_q sum_p Theta_p psi^q psi^q + C^T F C
+    C = (kappa B; mu0')
 
 where the psi^q are fluctuations that know nothing of the rows, and F the quadratic form of the
 rows' part,

@@ -61,7 +61,7 @@ class Rules(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """All that fixes the nodes of one problem, in rounded numbers so that problems can share them."""
+    """All that fixes the nodes of a problem, in rounded numbers so that problems share them."""
 
     kappa_spacing: float
     readout_scale: float

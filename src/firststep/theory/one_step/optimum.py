@@ -5,20 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter, NotConverged, nearest
 from firststep.problem import Problem, number
-from firststep.results import plain
+from firststep.results import Shown, plain
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
 
 # Where the search looks, and what the ends of the range stand for.
 RANGES: dict[str, tuple[float, float]] = {
@@ -29,19 +29,24 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 LIMITS = ("0", "infinity")
 _FINEST = 0.01  # of log10: the last stencil, from which the curvature is read
+_POINTS = {1: 41, 2: 15}  # of the first grid along each axis: valleys are wider than its cells
+_SHRINK = 2.5  # of the stencil: the minimum of a quadratic is inside the next one
+_MOST_MOVES = 12  # of one stencil
 
 
-@dataclass(frozen=True, eq=False)
-class Optimum:
-    """The minimiser of the risk. ``curvature`` is the Hessian of the risk in the natural logarithms of ``over``."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Optimum(Shown):
+    """The minimiser of the risk.
+
+    ``curvature`` is the Hessian of the risk in the natural logarithms of ``over``.
+    """
 
     over: tuple[str, ...]
     values: Mapping[str, float]
     prediction: Prediction
-    curvature: Array
-    boundary: Mapping[
-        str, str
-    ]  # names whose optimum lies at an end of the range, and the limit it stands for
+    curvature: Float[Array, "k k"]
+    # Names whose optimum lies at an end of the range, and the limit it stands for.
+    boundary: Mapping[str, str]
     evaluations: int
     seconds: float
 
@@ -65,27 +70,30 @@ class Optimum:
             "seconds": self.seconds,
         }
 
-    def __str__(self) -> str:
-        lines = [f"optimum over {', '.join(self.over)}"]
-        for name in self.over:
-            end = (
-                f"  (at the end of the range: {name} -> {self.boundary[name]})"
-                if name in self.boundary
-                else ""
-            )
-            lines.append(f"  {name:<8} {self.values[name]:.6g}{end}")
-        lines.append(f"  risk     {self.risk:.8g}")
-        for i, j in itertools.combinations_with_replacement(range(len(self.over)), 2):
-            names = (
-                f"d2 risk/(dlog {self.over[i]})^2"
-                if i == j
-                else f"d2 risk/(dlog {self.over[i]} dlog {self.over[j]})"
-            )
-            lines.append(f"  {names}  {self.curvature[i, j]:.4g}")
-        lines.append(f"  {self.evaluations} predictions")
-        return "\n".join(lines)
+    @property
+    def title(self) -> str:
+        return f"optimum over {', '.join(self.over)}"
 
-    __repr__ = __str__
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """The values, the risk, and how sharp the optimum is."""
+        for name in self.over:
+            limit = self.boundary.get(name)
+            end = "" if limit is None else f"  (at the end of the range: {name} -> {limit})"
+            yield name, f"{self.values[name]:.6g}{end}"
+        yield "risk", f"{self.risk:.8g}"
+        for i, j in itertools.combinations_with_replacement(range(len(self.over)), 2):
+            one, other = self.over[i], self.over[j]
+            below = f"(dlog {one})^2" if i == j else f"(dlog {one} dlog {other})"
+            yield f"d2 risk/{below}", f"{self.curvature[i, j]:.4g}"
+
+    def body(self) -> Iterator[str]:
+        """Names of the same width; the curvatures have long ones."""
+        return (
+            f"  {name:<8}{' ' if len(name) <= 8 else '  '}{value}" for name, value in self.rows()
+        )
+
+    def notes(self) -> Iterator[str]:
+        yield f"  {self.evaluations} predictions"
 
 
 def optimal(
@@ -97,35 +105,36 @@ def optimal(
 ) -> Optimum:
     """Minimise the predicted risk over one or two of ridge, step, alpha0 and beta, in logarithms.
 
-    A grid over the whole range finds the valley; quadratic models on shrinking stencils walk to its bottom. An optimum at an end of
-    the range is said to be one (``boundary``): ridge -> 0, step -> infinity and so on.
+    A grid over the whole range finds the valley; quadratic models on shrinking stencils walk to its
+    bottom. An optimum at an end of the range is said to be one (``boundary``): ridge -> 0, step ->
+    infinity and so on.
     """
     begin = time.perf_counter()
     names = tuple(over.replace(",", " ").split()) if isinstance(over, str) else tuple(over)
     bounds = _bounds(problem, names, ranges or {})
     if len(problem.ridges) > 1:
         if "ridge" not in names:
-            raise InvalidParameter(
-                "ridge", "a single value when it is not optimised", str(problem.ridge)
-            )
+            allowed = "a single value when it is not optimised"
+            raise InvalidParameter("ridge", allowed, str(problem.ridge))
         problem = problem.replace(ridge=problem.ridges[0])
-    search = _Search(problem, names, bulk)
     low, high = np.log10(np.array(list(bounds.values()))).T
-    counts = {1: 41, 2: 15}[len(names)]
+    search = _Search(problem, names, bulk, (low, high))
+    counts = _POINTS[len(names)]
     axes = [np.linspace(a, b, counts) for a, b in zip(low, high, strict=True)]
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     risks = search(grid)
     if not np.any(np.isfinite(risks)):
         raise NotConverged(
-            "no point of the search could be solved; try a narrower range, a larger ridge or a smaller step"
+            "no point of the search could be solved; try a narrower range, a larger ridge or a "
+            "smaller step"
         )
     best = grid[int(np.argmin(risks))]
     size = (high - low) / (counts - 1)
     while True:
-        best, hessian = search.stencil(best, size, low, high)
+        best, hessian = search.stencil(best, size)
         if np.all(size <= _FINEST):
             break
-        size = np.maximum(size / 2.5, _FINEST)
+        size = np.maximum(size / _SHRINK, _FINEST)
     at_end = {}
     for i, name in enumerate(names):
         ends = LIMITS if name not in (ranges or {}) else tuple(f"{end:.4g}" for end in bounds[name])
@@ -136,7 +145,13 @@ def optimal(
     values = {name: float(10 ** best[i]) for i, name in enumerate(names)}
     found = predict(problem, bulk=bulk, **values)
     return Optimum(
-        names, values, found, hessian, at_end, search.count + 1, time.perf_counter() - begin
+        over=names,
+        values=values,
+        prediction=found,
+        curvature=hessian,
+        boundary=at_end,
+        evaluations=search.count + 1,
+        seconds=time.perf_counter() - begin,
     )
 
 
@@ -167,24 +182,33 @@ def _bounds(
 class _Search:
     """Risks at points given by log10 of the fields; what cannot be solved counts as infinite."""
 
-    def __init__(self, problem: Problem, names: tuple[str, ...], bulk: str) -> None:
-        self.problem, self.names, self.bulk = problem, names, bulk
+    def __init__(
+        self,
+        problem: Problem,
+        names: tuple[str, ...],
+        bulk: str,
+        ends: tuple[Float[Array, " k"], Float[Array, " k"]],
+    ) -> None:
+        self.problem, self.names, self.bulk, self.ends = problem, names, bulk, ends
         self.count = 0
 
-    def __call__(self, points: Array) -> Array:
+    def __call__(self, points: Float[Array, "points k"]) -> Float[Array, " points"]:
         self.count += len(points)
         fields = {name: 10.0 ** points[:, i] for i, name in enumerate(self.names)}
         risks = np.asarray(predict(self.problem, bulk=self.bulk, **fields).risk)
         return np.where(np.isfinite(risks), risks, math.inf)
 
-    def stencil(self, centre: Array, size: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    def stencil(
+        self, centre: Float[Array, " k"], size: Float[Array, " k"]
+    ) -> tuple[Float[Array, " k"], Float[Array, "k k"]]:
         """The best point found around ``centre``, and the Hessian in natural logarithms there.
 
-        Points centre + {-1, 0, 1} size, moved inside the range; a quadratic through them says where to go, not far away, and is
-        believed only if the risk there is lower.
+        Points centre + {-1, 0, 1} size, moved inside the range; a quadratic through them says where
+        to go, not far away, and is believed only if the risk there is lower.
         """
+        low, high = self.ends
         value, hessian = math.inf, np.full((centre.size, centre.size), math.nan)
-        for _ in range(12):
+        for _ in range(_MOST_MOVES):
             middle = np.clip(centre, low + size, high - size)
             offsets = np.array(list(itertools.product((-1, 0, 1), repeat=centre.size)))
             points = middle + offsets * size
@@ -207,8 +231,13 @@ class _Search:
         return centre, hessian
 
 
-def _quadratic(offsets: Array, risks: Array) -> tuple[Array, Array]:
-    """Gradient and Hessian at the middle of the quadratic through the stencil (least squares in two dimensions)."""
+def _quadratic(
+    offsets: Float[Array, "points k"], risks: Float[Array, " points"]
+) -> tuple[Float[Array, " k"], Float[Array, "k k"]]:
+    """Gradient and Hessian at the middle of the quadratic through the stencil.
+
+    In two dimensions by least squares.
+    """
     k = offsets.shape[1]
     pairs = list(itertools.combinations_with_replacement(range(k), 2))
     columns = [np.ones(len(offsets)), *offsets.T]

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import NotConverged
 from firststep.problem import Problem
-from firststep.results import aligned, as_html, plain
-from firststep.theory.closed_forms import TauStar, WeightSpectrum, tau_star, weight_spectrum
+from firststep.results import Shown, aligned, plain
+from firststep.theory.closed_forms.bound import TauStar, tau_star
+from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
 from firststep.theory.one_step.solve import Point
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Bool, Float
+
+    Values = float | Float[Array, "*shape"]  # a float of a single point
 
 CONVERGED, NOT_CONVERGED, NOT_RESOLVED = "converged", "not converged", "not resolved"
+SHOWN_TO = 5.0  # |kappa| up to which functions are shown: beyond, there is next to no input
+_MOST_LINES = 61  # of the text of an array: more than a screen says nothing
 
 # Quantities of the table, with the words that explain them.
 SHOWN = {
@@ -41,9 +46,10 @@ SHOWN = {
     "outlier": "top singular value of W1",
     "outlier_overlap": "  squared overlap of its vector with the teacher",
 }
+FUNCTIONS = ("kappa", "learned_function", "target_function", "linear_coefficient", "error_by_kappa")
 
 
-def _value(value: Any) -> Any:
+def _value(value: Float[Array, "*shape"]) -> Values:
     return float(value) if np.ndim(value) == 0 else value
 
 
@@ -52,26 +58,33 @@ class ErrorSplit:
     """The parts of the risk, and the power of the teacher they are parts of."""
 
     total: float  # E[s*^2]
-    along: float  # m(kappa) is not E[y|kappa]: shrinkage by the ridge, features that cannot bend as the teacher does
-    across: float  # the linear part of what the step left of the teacher's direction, not learned
-    out_of_reach: float  # the rest of the teacher across the step: no function that the network can become has it
-    fluctuation: (
-        float  # the scatter of the fit about its mean: finite samples, label noise, random features
-    )
+    # m(kappa) is not E[y|kappa]: shrinkage by the ridge, features that cannot bend as the teacher.
+    along: float
+    # The linear part of what the step left of the teacher's direction, not learned.
+    across: float
+    # The rest of the teacher across the step: no function that the network can become has it.
+    out_of_reach: float
+    # The scatter of the fit about its mean: finite samples, label noise, random features.
+    fluctuation: float
 
     @classmethod
     def of(cls, point: Point, total: float, noise: float) -> ErrorSplit:
         """With E[y|kappa, zeta] = h0 + h1 zeta + (what is not linear in zeta):
 
-        along = E(m - h0)^2, across = E(t - h1)^2, out_of_reach = E[s*^2 - h0^2 - h1^2], fluctuation = what is left of the risk.
+        along = E(m - h0)^2, across = E(t - h1)^2, out_of_reach = E[s*^2 - h0^2 - h1^2],
+        fluctuation = what is left of the risk.
         """
-        h0, h1, square = point.target
-        along, across = (
-            float(np.sum(point.omega * miss**2))
-            for miss in (point.learned - h0, point.linear_coefficient - h1)
+        h0, h1, h2 = point.target
+        misses = point.learned - h0, point.linear_coefficient - h1
+        along, across = (float(np.sum(point.omega * miss**2)) for miss in misses)
+        beyond = float(np.sum(point.omega * (h2 - noise**2 - h0**2 - h1**2)))
+        return cls(
+            total=total,
+            along=along,
+            across=across,
+            out_of_reach=beyond,
+            fluctuation=point.risk - along - across - beyond,
         )
-        beyond = float(np.sum(point.omega * (square - noise**2 - h0**2 - h1**2)))
-        return cls(total, along, across, beyond, point.risk - along - across - beyond)
 
     @property
     def risk(self) -> float:
@@ -79,25 +92,27 @@ class ErrorSplit:
 
     @property
     def learned(self) -> float:
-        """The power of the teacher less the risk; negative where the network does worse than predicting nothing."""
+        """The power of the teacher less the risk; negative if predicting nothing does better."""
         return self.total - self.risk
 
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """The exact asymptotics of a problem. Numbers are floats, or arrays of the shape of the fields that were given as arrays.
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction(Shown):
+    """The exact asymptotics of a problem.
 
-    A point that could not be solved has status "not converged" (the equations) or "not resolved" (the quadrature) and nan for its
-    numbers. ``prediction[i]`` is the prediction of one point; the functions of kappa belong to single points.
+    Numbers are floats, or arrays of the shape of the fields that were given as arrays. A point that
+    could not be solved has status "not converged" (the equations) or "not resolved" (the
+    quadrature) and nan for its numbers. ``prediction[i]`` is the prediction of one point; the
+    functions of kappa belong to single points.
     """
 
     problem: Problem
     bulk: str
-    fields: Mapping[str, Array]  # the fields given as arrays, broadcast to one shape
+    fields: Mapping[str, Float[Array, "*shape"]]  # those given as arrays, broadcast to one shape
     shape: tuple[int, ...]
     points: tuple[Point, ...]
-    step_constants: Mapping[str, Array]  # spike strength and bulk variance
-    baseline: Any  # computes the random-features risk, once, when asked
+    step_constants: Mapping[str, Float[Array, " points"]]  # |v|, spike strength, bulk variance
+    baseline: Callable[[], Float[Array, " points"]]  # the random-features risk, when asked
     seconds: float
     versions: Mapping[str, str]
 
@@ -106,41 +121,45 @@ class Prediction:
         """Which theory, in words."""
         return f"{self.bulk} bulk"
 
-    def _collect(self, name: str) -> Any:
-        return _value(
-            np.array([getattr(point, name) for point in self.points], float).reshape(self.shape)
-        )
+    def _shaped(self, values: Any) -> Values:
+        return _value(np.asarray(values, float).reshape(self.shape))
 
-    def _solved(self, name: str) -> Any:
-        values = [getattr(p, name) if p.converged and p.resolved else math.nan for p in self.points]
-        return _value(np.array(values, float).reshape(self.shape))
+    def _collect(self, name: str) -> Values:
+        return self._shaped([getattr(point, name) for point in self.points])
+
+    def _solved(self, name: str) -> Values:
+        good = (point.converged and point.resolved for point in self.points)
+        pairs = zip(self.points, good, strict=True)
+        return self._shaped([getattr(point, name) if ok else math.nan for point, ok in pairs])
 
     @property
-    def risk(self) -> Any:
+    def risk(self) -> Values:
         """Test error against the noise-free teacher."""
         return self._solved("risk")
 
     @property
-    def training_error(self) -> Any:
+    def training_error(self) -> Values:
         return self._solved("training_error")
 
     @property
-    def quadrature_error(self) -> Any:
+    def quadrature_error(self) -> Values:
         """Estimate of the numerical error of the risk."""
         return self._collect("quadrature_error")
 
     @property
-    def residual(self) -> Any:
+    def residual(self) -> Values:
         """Largest relative residual of the equations."""
         return self._collect("residual")
 
     @property
     def iterations(self) -> Any:
+        """Newton steps: a whole number, or an array of them."""
         counts = np.array([point.iterations for point in self.points]).reshape(self.shape)
         return int(counts) if counts.ndim == 0 else counts
 
     @property
     def status(self) -> Any:
+        """A word, or an array of words."""
         words = [
             NOT_CONVERGED if not p.converged else NOT_RESOLVED if not p.resolved else CONVERGED
             for p in self.points
@@ -148,27 +167,30 @@ class Prediction:
         return words[0] if self.shape == () else np.array(words).reshape(self.shape)
 
     @property
-    def alignment(self) -> Any:
+    def alignment(self) -> Values:
         """gamma = theta . v/|v|; 0 without a step."""
         return self._collect("alignment")
 
     @property
-    def gradient_norm(self) -> Any:
+    def gradient_norm(self) -> Values:
         """|v|; nan without a step."""
-        return _value(np.asarray(self.step_constants["gradient_norm"]).reshape(self.shape))
+        return self._shaped(self.step_constants["gradient_norm"])
 
     @property
-    def spike_strength(self) -> Any:
+    def spike_strength(self) -> Values:
         """r = (eta/sqrt N) E[s'] |v|: a neuron of readout value at carries r at along v/|v|."""
-        return _value(np.asarray(self.step_constants["spike_strength"]).reshape(self.shape))
+        return self._shaped(self.step_constants["spike_strength"])
 
     @property
-    def bulk_variance(self) -> Any:
-        """Mean over neurons of tr C/d, the squared norm of a row without its spike; 1 without a step."""
-        return _value(np.asarray(self.step_constants["bulk_variance"]).reshape(self.shape))
+    def bulk_variance(self) -> Values:
+        """Mean over neurons of tr C/d, the squared norm of a row without its spike.
+
+        1 without a step.
+        """
+        return self._shaped(self.step_constants["bulk_variance"])
 
     @property
-    def degrees_of_freedom(self) -> Any:
+    def degrees_of_freedom(self) -> Values:
         """Trace of the hat matrix over the number of samples, 1 - E[s(kappa)]."""
         return self._solved("degrees_of_freedom")
 
@@ -177,12 +199,12 @@ class Prediction:
         return self.problem.kernel_lower_bound
 
     @cached_property
-    def random_features_risk(self) -> Any:
+    def random_features_risk(self) -> Values:
         """R0: the same fit without the step."""
-        return _value(np.asarray(self.baseline(), float).reshape(self.shape))
+        return self._shaped(self.baseline())
 
     @property
-    def gain(self) -> Any:
+    def gain(self) -> Values:
         """delta = R0 - R1."""
         return _value(np.asarray(self.random_features_risk) - np.asarray(self.risk))
 
@@ -203,23 +225,28 @@ class Prediction:
         return self._tau.minimiser
 
     @property
-    def theorem_seven_bound(self) -> Any:
+    def theorem_seven_bound(self) -> Values:
         """10 tau* + sqrt(tau* d/n) + d/n: [Ba] Theorem 7 with its constant set to 1."""
         ratio = 1 / np.asarray(self.fields.get("alpha", self.problem.alpha), float)
-        return _value(
-            np.broadcast_to(10 * self.tau_star + np.sqrt(self.tau_star * ratio) + ratio, self.shape)
-        )
+        bound = 10 * self.tau_star + np.sqrt(self.tau_star * ratio) + ratio
+        return _value(np.broadcast_to(bound, self.shape))
 
     @cached_property
     def spectrum(self) -> WeightSpectrum | None:
-        """Outlier of W1 and its overlaps in the small-step regime; None elsewhere, and for arrays."""
+        """Outlier of W1 and its overlaps in the small-step regime.
+
+        None elsewhere, and for arrays.
+        """
         if self.shape != () or not self.problem.takes_step or self.problem.step_exponent != 0:
             return None
         return weight_spectrum(self.problem)
 
     @property
     def outlier(self) -> float:
-        """Top singular value of W1 (the edge of the bulk below the threshold); nan where the theory gives none."""
+        """Top singular value of W1 (the edge of the bulk below the threshold).
+
+        nan where the theory gives none.
+        """
         return self.spectrum.top if self.spectrum else math.nan
 
     @property
@@ -227,80 +254,71 @@ class Prediction:
         """Squared overlap of its left singular vector with the teacher."""
         return self.spectrum.teacher_overlap if self.spectrum else math.nan
 
-    # Functions of kappa ------------------------------------------------------------------------------------------------------
+    # Functions of kappa -------------------------------------------------------------------------
 
     @property
     def _point(self) -> Point:
         if self.shape != ():
-            raise AttributeError(
-                "the functions of kappa belong to single points: use prediction[i]"
-            )
+            told = "the functions of kappa belong to single points: use prediction[i]"
+            raise AttributeError(told)
         if self.status != CONVERGED:
             raise AttributeError(f"the point is {self.status}: it has no functions of kappa")
         return self.points[0]
 
     @cached_property
-    def _shown(self) -> NDArray[np.bool_]:
-        return np.abs(self._point.kappa) <= 5.0
+    def _inside(self) -> Bool[Array, " K"]:
+        return np.abs(self._point.kappa) <= SHOWN_TO
 
     @property
-    def kappa(self) -> Array:
+    def _noise(self) -> float:
+        return float(self.fields.get("noise", self.problem.noise))
+
+    @property
+    def kappa(self) -> Float[Array, " K"]:
         """kappa = x . v/|v| (x . theta without a step), from -5 to 5."""
-        return np.asarray(self._point.kappa[self._shown])
+        return self._point.kappa[self._inside]
 
     @property
-    def learned_function(self) -> Array:
+    def learned_function(self) -> Float[Array, " K"]:
         """m(kappa) = E[prediction | kappa]."""
-        point = self._point
-        m = (
-            point.learned
-            if self.problem.takes_step
-            else point.learned + point.linear_coefficient * point.kappa
-        )
-        return np.asarray(m[self._shown])
+        return self._learned(self._point)[self._inside]
+
+    def _learned(self, point: Point) -> Float[Array, " K"]:
+        """Without a step kappa is the teacher's own direction, on which t is the coefficient."""
+        if self.problem.takes_step:
+            return point.learned
+        return point.learned + point.linear_coefficient * point.kappa
 
     @property
-    def target_function(self) -> Array:
+    def target_function(self) -> Float[Array, " K"]:
         """E[y | kappa]."""
         point = self._point
-        target = (
-            point.target[0]
-            if self.problem.takes_step
-            else self.problem.teacher.evaluate(point.kappa)
-        )
-        return np.asarray(target[self._shown])
+        if self.problem.takes_step:
+            return point.target.h0[self._inside]
+        return self.problem.teacher.evaluate(point.kappa)[self._inside]
 
     @property
-    def linear_coefficient(self) -> Array:
+    def linear_coefficient(self) -> Float[Array, " K"]:
         """t(kappa): the prediction's coefficient on the rest of the teacher's direction, zeta."""
-        point = self._point
-        return np.asarray(
-            (
-                point.linear_coefficient
-                if self.problem.takes_step
-                else np.zeros_like(point.linear_coefficient)
-            )[self._shown]
-        )
+        found = self._point.linear_coefficient[self._inside]
+        return found if self.problem.takes_step else np.zeros_like(found)
 
     @property
-    def error_by_kappa(self) -> Array:
+    def error_by_kappa(self) -> Float[Array, " K"]:
         """E[(prediction - s*)^2 | kappa]; its Gaussian mean is the risk."""
         point = self._point
-        noise = float(self.fields.get("noise", self.problem.noise)) ** 2
         if self.problem.takes_step:
-            return np.asarray((point.error - noise)[self._shown])
-        bias = (
-            self.problem.teacher.evaluate(point.kappa)
-            - point.learned
-            - point.linear_coefficient * point.kappa
-        ) ** 2
-        return np.asarray((bias + point.risk - np.sum(point.omega * bias))[self._shown])
+            return (point.error - self._noise**2)[self._inside]
+        bias = (self.problem.teacher.evaluate(point.kappa) - self._learned(point)) ** 2
+        return (bias + point.risk - np.sum(point.omega * bias))[self._inside]
 
     @cached_property
     def error_split(self) -> ErrorSplit:
         """Where the risk comes from."""
-        noise = float(self.fields.get("noise", self.problem.noise))
-        return ErrorSplit.of(self._point, self.problem.teacher.moments.second_moment, noise)
+        total = self.problem.teacher.moments.second_moment
+        return ErrorSplit.of(self._point, total, self._noise)
+
+    # Parts of an array --------------------------------------------------------------------------
 
     def __getitem__(self, place: Any) -> Prediction:
         if self.shape == ():
@@ -311,24 +329,17 @@ class Prediction:
         problem = self.problem
         if np.ndim(chosen) == 0:
             problem = problem.replace(**{name: float(value) for name, value in fields.items()})
-        constants = {
-            name: np.asarray(values).ravel()[flat] for name, values in self.step_constants.items()
-        }
-
-        def baseline() -> Any:
-            return np.asarray(self.random_features_risk)[place]
-
-        points = tuple(self.points[i] for i in flat)
-        return Prediction(
-            problem,
-            self.bulk,
-            fields,
-            np.shape(chosen),
-            points,
-            constants,
-            baseline,
-            self.seconds * flat.size / len(self.points),
-            self.versions,
+        return replace(
+            self,
+            problem=problem,
+            fields=fields,
+            shape=np.shape(chosen),
+            points=tuple(self.points[i] for i in flat),
+            step_constants={
+                name: np.ravel(values)[flat] for name, values in self.step_constants.items()
+            },
+            baseline=lambda: np.asarray(self.random_features_risk)[place],
+            seconds=self.seconds * flat.size / len(self.points),
         )
 
     def __len__(self) -> int:
@@ -336,81 +347,60 @@ class Prediction:
             raise TypeError("this prediction is a single point")
         return self.shape[0]
 
+    # Text and tables ----------------------------------------------------------------------------
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values fit for JSON."""
+        single = self.shape == ()
         table: dict[str, Any] = {"problem": self.problem.to_dict(), "bulk": self.bulk}
-        if self.shape != ():
-            table["fields"] = {
-                name: plain(np.asarray(values)) for name, values in self.fields.items()
-            }
-        for name in SHOWN:
-            table[name] = plain(
-                np.asarray(getattr(self, name))
-                if np.ndim(getattr(self, name))
-                else getattr(self, name)
-            )
-        table["status"] = self.status if self.shape == () else self.status.tolist()
+        if not single:
+            table["fields"] = {name: plain(np.asarray(v)) for name, v in self.fields.items()}
+        table.update({name: plain(getattr(self, name)) for name in SHOWN})
+        table["status"] = self.status if single else self.status.tolist()
         table["residual"] = plain(self.residual)
-        table["iterations"] = self.iterations if self.shape == () else self.iterations.tolist()
-        if self.shape == () and self.status == CONVERGED:
-            for name in (
-                "kappa",
-                "learned_function",
-                "target_function",
-                "linear_coefficient",
-                "error_by_kappa",
-            ):
-                table[name] = plain(getattr(self, name))
+        table["iterations"] = self.iterations if single else self.iterations.tolist()
+        if single and self.status == CONVERGED:
+            table.update({name: plain(getattr(self, name)) for name in FUNCTIONS})
         return {**table, "seconds": self.seconds, "versions": dict(self.versions)}
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table of a single point."""
+        digits = {"quadrature_error": 3, "risk": 8}
         for name, words in SHOWN.items():
             value = getattr(self, name)
             if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
-                yield (
-                    words,
-                    f"{value:.3g}"
-                    if name == "quadrature_error"
-                    else f"{value:.8g}"
-                    if name == "risk"
-                    else f"{value:.6g}",
-                )
+                yield words, f"{value:.{digits.get(name, 6)}g}"
 
     @property
     def title(self) -> str:
-        size = (
-            "d = infinity"
-            if self.problem.dimension == math.inf
-            else f"d = {self.problem.dimension:g}"
-        )
-        return f"theory ({self.bulk} bulk): {self.problem.student} learns {self.problem.teacher}, {size}"
+        problem = self.problem
+        size = "infinity" if problem.dimension == math.inf else f"{problem.dimension:g}"
+        return f"theory ({self.kind}): {problem.student} learns {problem.teacher}, d = {size}"
 
-    def __str__(self) -> str:
-        if self.shape != ():
-            return self._array_text()
-        lines = list(self.rows())
-        width = max(len(words) for words, _ in lines)
-        end = f"  {self.status}: residual {self.residual:.1e} after {self.iterations} Newton steps"
-        return "\n".join(
-            [self.title, *(f"  {words:<{width}}  {value}" for words, value in lines), end]
-        )
+    def body(self) -> list[str]:
+        """The table of a single point; of an array a line a point."""
+        return aligned([*self.rows()]) if self.shape == () else self._lines()
 
-    __repr__ = __str__
+    def notes(self) -> Iterator[str]:
+        """How well a single point was solved."""
+        if self.shape == ():
+            steps = f"after {self.iterations} Newton steps"
+            yield f"  {self.status}: residual {self.residual:.1e} {steps}"
 
-    def _array_text(self) -> str:
+    def _lines(self) -> list[str]:
         names = list(self.fields)
         lines = [[*names, "risk", "training error", "random features", "status"]]
         columns = [np.broadcast_to(self.fields[name], self.shape).ravel() for name in names]
         results = [np.ravel(v) for v in (self.risk, self.training_error, self.random_features_risk)]
         for i, status in enumerate(np.ravel(self.status)):
-            lines.append(
-                [*(f"{c[i]:.5g}" for c in columns), *(f"{r[i]:.6g}" for r in results), str(status)]
-            )
-        shown = lines if len(lines) <= 61 else [*lines[:31], ["..."] * len(lines[0]), *lines[-30:]]
-        return "\n".join([self.title, *aligned(shown)])
+            numbers = [*(f"{c[i]:.5g}" for c in columns), *(f"{r[i]:.6g}" for r in results)]
+            lines.append([*numbers, str(status)])
+        half = _MOST_LINES // 2
+        if len(lines) > _MOST_LINES:
+            lines = [*lines[: half + 1], ["..."] * len(lines[0]), *lines[-half:]]
+        return aligned(lines)
 
     def _repr_html_(self) -> str:
         if self.shape != ():
-            return f"<pre>{html.escape(self._array_text())}</pre>"
-        return as_html(self.title, self.rows())
+            return f"<pre>{html.escape(str(self))}</pre>"
+        return super()._repr_html_()

@@ -97,7 +97,10 @@ def broadcast(
 
 
 def given_fields(problem: Problem, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Every numeric field as it was given; alpha0 follows alpha where the problem leaves it open."""
+    """Every numeric field as it was given.
+
+    Alpha0 follows alpha where the problem leaves it open.
+    """
     values = {name: fields.get(name, getattr(problem, name)) for name in NUMERIC}
     follows = "alpha0" not in fields and "alpha0" not in problem.model_fields_set
     if follows and "alpha" in fields:

@@ -259,7 +259,7 @@ def thinned(rules: Rules, given: Conditional) -> tuple[Rules, Conditional]:
 
 
 def restrict(system: System, rules: Rules) -> System:
-    """The same functions, in the same basis, on every second kappa, with the labels of ``rules``."""
+    """The same functions and basis on every second kappa, with the labels of ``rules``."""
     bulk, mean = system.bulk, system.mean
     omega = rules.omega[::2] / rules.omega[::2].sum()
 

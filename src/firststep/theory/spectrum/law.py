@@ -1,18 +1,23 @@
-"""The spectrum of the first layer and of its conjugate kernel after the step: bulk density, edges, atoms and outliers.
+"""The spectrum of the first layer and of its conjugate kernel after the step.
 
-``spectral_law(problem, "weights")`` is the law of the singular values s of W1, ``spectral_law(problem, "kernel")`` that of the
-eigenvalues of F^T F/n, F = s(X W1) on n fresh samples. The equations are in ``resolvent``, those of the outliers in ``outliers``.
+Bulk density, edges, atoms and outliers.
 
-The bulk is looked for on a logarithmic grid of eigenvalues x. Where the density begins or ends it falls like the square root of
-the distance to the edge, so its square is extrapolated to zero. In each band the density is then computed at
+``spectral_law(problem, "weights")`` is the law of the singular values s of W1,
+``spectral_law(problem, "kernel")`` that of the eigenvalues of F^T F/n, F = s(X W1) on n fresh
+samples. The equations are in ``resolvent``, those of the outliers in ``outliers``.
+
+The bulk is looked for on a logarithmic grid of eigenvalues x. Where the density begins or ends it
+falls like the square root of the distance to the edge, so its square is extrapolated to zero. In
+each band the density is then computed at
 
     s = (low + high)/2 + (high - low)/2 cos(t_j),   t_j = (j - 1/2) pi/J,   s = sqrt x,
 
-(a band that begins at zero: s = high cos(t_j/2)^3), where the midpoint rule in t integrates a density with such edges to many
-digits. Its total with the atoms is ``mass``, which has to be 1.
+(a band that begins at zero: s = high cos(t_j/2)^3), where the midpoint rule in t integrates a
+density with such edges to many digits. Its total with the atoms is ``mass``, which has to be 1.
 
-Labels and readouts without a bound give the bulk a tail without an edge. Their nodes turn its end into separate small pieces: those
-with less than 1 % of the mass count as part of the band next to them, those with less than 0.03 % as nothing.
+Labels and readouts without a bound give the bulk a tail without an edge. Their nodes turn its end
+into separate small pieces: those with less than 1 % of the mass count as part of the band next to
+them, those with less than 0.03 % as nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +25,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import NotConverged
 from firststep.numerics.threads import one_thread
@@ -33,7 +37,10 @@ from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum import outliers
 from firststep.theory.spectrum.resolvent import LIMIT, MATRICES, SPACING, Track, ensemble
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from firststep.typing import Array, Float
 
 POINTS = (
     96,
@@ -61,23 +68,24 @@ _TAIL = 1e-2  # mass of one that is joined to its neighbour
 class SpectralLaw:
     """The limiting law of N values: singular values of W1, or eigenvalues of F^T F/n.
 
-    ``density`` is with respect to ``values`` and, with the weights of the atoms, has the total ``mass`` = 1. Outliers are single
-    values of weight 1/N; at d = infinity those that grow with N are infinite.
+    ``density`` is with respect to ``values`` and, with the weights of the atoms, has the total
+    ``mass`` = 1. Outliers are single values of weight 1/N; at d = infinity those that grow with N
+    are infinite.
     """
 
     problem: Problem
     of: str  # weights or kernel
     bulk: str  # exact or isotropic
-    values: Array  # ascending, from edge to edge of every band
-    density: Array
+    values: Float[Array, " x"]  # ascending, from edge to edge of every band
+    density: Float[Array, " x"]
     bands: tuple[tuple[float, float], ...]  # where the density is positive, ascending
     atoms: tuple[
         tuple[float, float], ...
     ]  # (place, weight): the zeros of a matrix without full rank
     outliers: tuple[float, ...]  # largest first
     mass: float
-    steps: Array  # places between which ``cumulative`` is known, ascending
-    heights: Array  # its values there, without the atoms
+    steps: Float[Array, " s"]  # places between which ``cumulative`` is known, ascending
+    heights: Float[Array, " s"]  # its values there, without the atoms
 
     @property
     def edges(self) -> tuple[float, float]:
@@ -89,11 +97,16 @@ class SpectralLaw:
         """The share of values that are zero."""
         return math.fsum(weight for _, weight in self.atoms)
 
-    def cumulative(self, values: Any) -> Array:
-        """The share of the bulk below each value; zeros and outliers are left out, so that it ends at 1."""
-        return np.asarray(np.interp(values, self.steps, self.heights) / self.heights[-1])
+    def cumulative(self, values: ArrayLike) -> Float[Array, "*shape"]:
+        """The share of the bulk below each value.
 
-    def quantile(self, share: Any) -> Array:
+        Zeros and outliers are left out, so that it ends at 1.
+        """
+        return np.asarray(
+            np.interp(np.asarray(values, float), self.steps, self.heights) / self.heights[-1]
+        )
+
+    def quantile(self, share: ArrayLike) -> Float[Array, "*shape"]:
         """The value below which this share of the bulk lies."""
         return np.asarray(np.interp(np.asarray(share) * self.heights[-1], self.heights, self.steps))
 
@@ -115,11 +128,14 @@ class SpectralLaw:
 
 @one_thread
 def spectral_law(problem: Problem, of: str = "weights", bulk: str = "exact") -> SpectralLaw:
-    """The predicted spectrum after the step: ``of`` the first layer ("weights") or the conjugate kernel ("kernel").
+    """The predicted spectrum after the step.
 
-    weights: the singular values of W1 (d x N), with the zeros of W1^T W1 if N > d. kernel: the eigenvalues of F^T F/n for the
-    features F = s(X W1) of n fresh samples, without 1/sqrt N: the ridge is added to these. ``bulk="isotropic"`` replaces the
-    covariance of the trained rows by a multiple of the identity.
+    ``of`` the first layer ("weights") or the conjugate kernel ("kernel").
+
+    weights: the singular values of W1 (d x N), with the zeros of W1^T W1 if N > d. kernel: the
+    eigenvalues of F^T F/n for the features F = s(X W1) of n fresh samples, without 1/sqrt N: the
+    ridge is added to these. ``bulk="isotropic"`` replaces the covariance of the trained rows by a
+    multiple of the identity.
 
     d = infinity: as for ``predict``. Raises ``NotConverged`` if the mass is not 1 to 0.001.
     """
@@ -138,21 +154,21 @@ def spectral_law(problem: Problem, of: str = "weights", bulk: str = "exact") -> 
         ) from None
     made = track.made
 
-    def unit(x: Any) -> Any:
+    def unit(x: Float[Array, "*shape"] | float) -> Any:
         return np.sqrt(x) if of == "weights" else x
 
     return SpectralLaw(
-        problem,
-        of,
-        bulk,
-        unit(shape.places),
-        shape.density * (2 * np.sqrt(shape.places) if of == "weights" else 1.0),
-        tuple((float(unit(low)), float(unit(high))) for low, high in bands),
-        ((0.0, made.zeros),) if made.zeros > 0 else (),
-        tuple(float(unit(z)) for z in sorted(found, reverse=True)),
-        shape.mass + made.zeros,
-        unit(shape.steps),
-        shape.heights,
+        problem=problem,
+        of=of,
+        bulk=bulk,
+        values=unit(shape.places),
+        density=shape.density * (2 * np.sqrt(shape.places) if of == "weights" else 1.0),
+        bands=tuple((float(unit(low)), float(unit(high))) for low, high in bands),
+        atoms=((0.0, made.zeros),) if made.zeros > 0 else (),
+        outliers=tuple(float(unit(z)) for z in sorted(found, reverse=True)),
+        mass=shape.mass + made.zeros,
+        steps=unit(shape.steps),
+        heights=shape.heights,
     )
 
 
@@ -186,7 +202,10 @@ def _bulk(problem: Problem, of: str, bulk: str) -> tuple[Track, list[tuple[float
 
 
 def _check_gaps(problem: Problem, of: str, bulk: str, bands: list[tuple[float, float]]) -> None:
-    """Refuse gaps that lie between the values that stand for a Gaussian readout: many, or others with fewer values."""
+    """Refuse gaps that lie between the values that stand for a Gaussian readout.
+
+    Many, or others with fewer values.
+    """
     fewer = Track(ensemble(problem, of, bulk, 2))
     if not fewer.made.has_many_values:
         return
@@ -194,7 +213,8 @@ def _check_gaps(problem: Problem, of: str, bulk: str, bands: list[tuple[float, f
     if len(bands) > _MOST_BANDS or np.any(fewer.density(np.concatenate(inside)) > _FLOOR):
         hint = "try a larger beta, a smaller step or a readout of few values"
         raise NotConverged(
-            f"the spectrum of the {of} needs more values of the Gaussian readout than can be computed; {hint}"
+            f"the spectrum of the {of} needs more values of the Gaussian readout than can be "
+            f"computed; {hint}"
         )
 
 
@@ -233,8 +253,11 @@ def _joined(runs: list[tuple[int, int, float]]) -> list[tuple[int, int]]:
     return [(first, last) for first, last, _ in kept]
 
 
-def _edges(track: Track, brackets: Array) -> Array:
-    """The edges between places outside and inside the bulk: the square of the density extrapolated to zero."""
+def _edges(track: Track, brackets: Float[Array, "edges 2"]) -> Float[Array, " edges"]:
+    """The edges between places outside and inside the bulk.
+
+    The square of the density extrapolated to zero.
+    """
     if not len(brackets):
         return np.empty(0)
     logs = np.log(brackets)
@@ -260,11 +283,11 @@ def _edges(track: Track, brackets: Array) -> Array:
 class _Shape(NamedTuple):
     """The bulk in x."""
 
-    places: Array
-    density: Array  # with respect to x, zero at the edges
+    places: Float[Array, " x"]
+    density: Float[Array, " x"]  # with respect to x, zero at the edges
     mass: float
-    steps: Array
-    heights: Array
+    steps: Float[Array, " s"]
+    heights: Float[Array, " s"]
     has_gap: bool  # a place inside a band without density
 
 

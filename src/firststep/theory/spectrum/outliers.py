@@ -1,23 +1,28 @@
 """Eigenvalues that leave the bulk of the weights or of the kernel.
 
-Outside the bulk the equations have a real solution at ridge = -z, and the mean features put back what the bulk was taken without.
-An eigenvalue of the whole matrix lies where det(1 + Kmean diag S) = 0, Kmean as in ``outcome`` at finite d:
+Outside the bulk the equations have a real solution at ridge = -z, and the mean features put back
+what the bulk was taken without. An eigenvalue of the whole matrix lies where
+det(1 + Kmean diag S) = 0, Kmean as in ``one_step.mean`` at finite d:
 
-    Kmean = d mu0^T (beta pi)^(1/2) Noise^-1 (beta pi)^(1/2) mu0 + sum_q sum_p Theta_p psi^q psi^q + C^T F C
-    Noise = D + (1 - q a a^T) diag(E - D) (1 - q a a^T)     (diag E without the network's own output)
+    Kmean = d mu0^T (beta pi)^(1/2) Ec^-1 (beta pi)^(1/2) mu0
+            + sum_q sum_p Theta_p psi^q psi^q + C^T F C
+    Ec = D + (1 - q a a^T) diag(E - D) (1 - q a a^T)     (diag E without the network's own output)
 
-For the weights (mu0 = u kappa, mu1 = S = 1) and one readout value, q = 0, this is 1/G_vv + N u^2/E + (2 beta/E) (du/dQ)^2 = 0, the
-last term for Gaussian rows only. After a small step G_vv^-1 = 1 + beta/E and E = -z + 1/(1 + beta/E): [Ba]'s
-z = (1 + theta^2)(beta + theta^2)/theta^2, theta^2 = N u^2.
+For the weights (mu0 = u kappa, mu1 = S = 1) and one readout value, q = 0, this is
+1/G_vv + N u^2/E + (2 beta/E) (du/dQ)^2 = 0, the last term for Gaussian rows only. After a small
+step G_vv^-1 = 1 + beta/E and E = -z + 1/(1 + beta/E):
+[Ba]'s z = (1 + theta^2)(beta + theta^2)/theta^2, theta^2 = N u^2.
 
-The determinant has poles as well as zeros: G_vv = 0, and G_vv itself has the poles of G_tt, the eigenvalues that the teacher's
-direction pulls out of the bulk of the step's data. So roots are found by counting. With neg(X) the number of negative eigenvalues,
-the inertia of Schur complements gives for the number of eigenvalues above z, up to those of the bulk,
+The determinant has poles as well as zeros: G_vv = 0, and G_vv itself has the poles of G_tt, the
+eigenvalues that the teacher's direction pulls out of the bulk of the step's data. So roots are
+found by counting. With neg(X) the number of negative eigenvalues, the inertia of Schur complements
+gives for the number of eigenvalues above z, up to those of the bulk,
 
-    count(z) = neg(S^-1 + Kmean) - neg(S) + neg(G_tt) - neg(G_vv) + neg(E) - neg(Noise)
+    count(z) = neg(S^-1 + Kmean) - neg(S) + neg(G_tt) - neg(G_vv) + neg(E) - neg(Ec)
 
-which falls by one at every outlier and nowhere else. It holds above the bulk and in its gaps. Kmean = Psi^T X Psi with few rows of
-Psi (mu0, psi^q, C) and X block diagonal. With X = V diag(x) V^T and pos(X) the number of positive eigenvalues,
+which falls by one at every outlier and nowhere else. It holds above the bulk and in its gaps.
+Kmean = Psi^T X Psi with few rows of Psi (mu0, psi^q, C) and X block diagonal. With
+X = V diag(x) V^T and pos(X) the number of positive eigenvalues,
 
     neg(S^-1 + Kmean) - neg(S) = pos(sgn x + |x|^(1/2) V^T Psi S Psi^T V |x|^(1/2)) - pos(X).
 """
@@ -154,7 +159,7 @@ class _MeanPart(NamedTuple):
     gram: Float[Array, "z m m"]  # Psi S Psi^T
     teacher: Float[Array, "z r r"]  # G_tt
     gradient: Float[Array, "z r r"]  # G_vv
-    energy: Float[Array, "z P P"]  # Noise
+    energy: Float[Array, "z P P"]  # Ec
 
 
 def counts(made: Ensemble, state: State, shrunk: Float[Array, "z K"]) -> Int[Array, " z"]:

@@ -1,0 +1,1 @@
+"""What has a closed form: the small step, the spectrum of its weights, a bound for large ones."""

@@ -1,0 +1,252 @@
+"""The small step at d = infinity: risks with and without it.
+
+[Ba] is arXiv 2205.01445. Letters as in ``Problem``; c0, c1, c2 are the Hermite coefficients of the
+student s, mu2^2 = E s^2 - c0^2 - c1^2, c1s = E s' almost everywhere (c1 unless s jumps), stars mark
+the teacher, at is the readout. Nothing here depends on ``problem.dimension`` or ``problem.init``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy.optimize import brentq
+
+from firststep.errors import InvalidParameter
+from firststep.problem import Problem
+from firststep.theory.step import gradient_square, residual_of
+from firststep.theory.student import NO_MEAN
+
+_ROUNDING = 1e-13  # of the root mean square: a smaller linear coefficient counts as zero
+
+
+@dataclass(frozen=True)
+class SmallStep:
+    """Risks at d = infinity without a step and with one of size eta = step = O(1).
+
+    And the scalars they are made of.
+    """
+
+    problem: Problem
+    random_features_risk: float  # R0
+    risk: float  # R1 = R0 - delta
+    gain: float  # delta
+    residual_ratio: float  # S in (0, 1]: training residual over the residual on a new sample
+    variance_share: float  # Gamma in [0, 1): both risks carry a factor 1/(1 - Gamma)
+    effective_ridge: float  # rho = (ridge + mu2^2 S)/(c1^2 S)
+    resolvent: float  # m = (1/d) Tr (W0 W0^T + rho)^-1
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """The numbers of a problem that the small step depends on."""
+
+    beta: float
+    linear: float  # c1^2
+    nonlinear: float  # mu2^2
+    quadratic: float  # c2^2/2, or infinity where c0 != 0
+    teacher_linear: float  # c1*^2
+    teacher_nonlinear: float  # mu2*^2
+    noise: float  # variance of the label noise
+    step: float  # (eta c1s)^2
+    readout_mean: float  # (E at)^2
+    readout_variance: float  # Var at
+    gradient: float  # |v|^2 = c1*^2 + E[yhat^2]/alpha0; 0 without a step
+
+
+def small_step(problem: Problem) -> SmallStep:
+    """R0, R1 and delta = R0 - R1 of [Ba] Thm 5, for one ridge > 0 and step_exponent = 0.
+
+    S in (0, 1) is the root of alpha (1 - S) = beta [1 - ridge/(D (1 + m))] with D = ridge + mu2^2
+    S, rho = D/(c1^2 S) and m > 0 the root of rho m^2 + (rho + beta - 1) m - 1 = 0. With g = rho m,
+    so that m' = dm/drho = -m^2 (1 + m)/(1 + m g), and r(S) = alpha (1 - S) seen as the right-hand
+    side above,
+
+        1 - Gamma = S (1 + r'(S)/alpha)
+        r' = beta ridge/(D^2 (1 + m)) [mu2^2 + ridge c1^2 g^2/(D (1 + m g))]
+        R0 (1 - Gamma) = mu2*^2 + noise^2 Gamma
+                         + c1*^2 [mu2^2 S g/D + (ridge/D) g^2 (1 + m)/(1 + m g)]
+        delta = c1*^4/(1 - Gamma) d/dS { S g Z/(1 + |v|^2 Z) }
+        Z = (eta c1s)^2 { Var(at) m/(1 + m) + (E at)^2 w m/(1 + w m) }
+        |v|^2 = c1*^2 + E[(y - E[at] c0)^2]/alpha0
+
+    w is what is left of the direction (1, ..., 1) of the readout. If c0 != 0 the fit spends that
+    direction on a free constant: w = 0, and a mean of the teacher costs nothing. If c0 = 0, all
+    features still share the fluctuation of |x|^2, as noise of variance c2^2/(2d) along that
+    direction: w = D/(D + beta S c2^2/2). Where E at = 0 (all of [Ba]), c0 != 0 or c2 = 0, delta >=
+    0; else the step may harm. A teacher with a mean and a student without one is refused.
+    """
+    constants = _constants(problem)
+    ridge = _positive_ridge(problem)
+    return _assemble(
+        problem, constants, ridge, problem.alpha, _residual_ratio(constants, ridge, problem.alpha)
+    )
+
+
+def small_step_limit_alpha(problem: Problem) -> SmallStep:
+    """``small_step`` for alpha -> infinity with alpha0 as it is: S = 1, Gamma = 0."""
+    return _assemble(problem, _constants(problem), _positive_ridge(problem), math.inf, 1.0)
+
+
+def small_step_limit_beta(problem: Problem) -> float:
+    """lim beta * delta for beta -> infinity; delta itself vanishes.
+
+    It depends neither on the ridge (> 0) nor on |v|.
+
+    beta S/ridge -> t, the positive root of alpha = mu2^2 t + x with x = c1^2 t/(1 + c1^2 t) = beta
+    m and g = 1 - x; then 1 - Gamma = (mu2^2 t + x g)/alpha, w = 1/(1 + t c2^2/2), or 0 if c0 != 0,
+    and
+
+        beta delta = c1*^4 (eta c1s)^2 x g [2 g Var(at) + w (2 g - 1 + w) (E at)^2]/(1 - Gamma).
+    """
+    it = _constants(problem)
+    _positive_ridge(problem)
+    a, b = it.nonlinear * it.linear, it.nonlinear + it.linear * (1 - problem.alpha)
+    root = math.sqrt(b * b + 4 * a * problem.alpha)
+    if it.linear == 0 or b + root == 0 or (b < 0 and a == 0):
+        # Nothing linear to learn with, or a linear student, for which S does not vanish and delta
+        # does faster.
+        return 0.0
+    t = 2 * problem.alpha / (b + root) if b >= 0 else (root - b) / (2 * a)
+    x, g = it.linear * t / (1 + it.linear * t), 1 / (1 + it.linear * t)
+    w = 1 / (1 + it.quadratic * t)
+    readout = 2 * g * it.readout_variance + w * (2 * g - 1 + w) * it.readout_mean
+    return (
+        it.teacher_linear**2
+        * it.step
+        * x
+        * g
+        * readout
+        * problem.alpha
+        / (it.nonlinear * t + x * g)
+    )
+
+
+def _constants(problem: Problem) -> _Constants:
+    student, teacher, mean = problem.student.moments, problem.teacher.moments, problem.readout.mean
+    has_mean = abs(student.mean) > NO_MEAN * math.sqrt(student.second_moment)
+    if not has_mean and abs(teacher.mean) > NO_MEAN * math.sqrt(teacher.second_moment):
+        hint = f"take {teacher.mean:.12g} off the teacher, or add a constant to the student"
+        raise InvalidParameter(
+            "teacher",
+            "of Gaussian mean zero where the student's is zero",
+            f"mean {teacher.mean:.6g}",
+            hint,
+        )
+    return _Constants(
+        beta=problem.beta,
+        linear=student.linear**2
+        if abs(student.linear) > _ROUNDING * math.sqrt(student.second_moment)
+        else 0.0,
+        nonlinear=student.nonlinear_variance,
+        quadratic=math.inf if has_mean else student.quadratic**2 / 2,
+        teacher_linear=teacher.linear**2,
+        teacher_nonlinear=teacher.nonlinear_variance,
+        noise=problem.noise**2,
+        step=(small_rate(problem) * problem.student.slope_moments.mean) ** 2,
+        readout_mean=mean**2,
+        readout_variance=max(problem.readout.second_moment - mean**2, 0.0),
+        gradient=gradient_norm_square(problem),
+    )
+
+
+def small_rate(problem: Problem) -> float:
+    """eta, which must not grow with the width; 0 if no step is taken."""
+    if problem.takes_step and problem.step_exponent != 0:
+        hint = "the closed forms are those of eta = step, whatever the width"
+        raise InvalidParameter("step-exponent", "0, or step 0", problem.step_exponent, hint)
+    return problem.step if problem.takes_step else 0.0
+
+
+def gradient_norm_square(problem: Problem) -> float:
+    """|v|^2 = c1*^2 + E[yhat^2]/alpha0, yhat = y - E[at] c0; 0 if no samples are used."""
+    if problem.alpha0 == 0:
+        return 0.0
+    output = problem.readout.mean * problem.student.moments.mean
+    residual = residual_of(problem.teacher, output, problem.noise)
+    return float(gradient_square(residual, problem.alpha0))
+
+
+def _positive_ridge(problem: Problem) -> float:
+    if len(problem.ridges) > 1:
+        raise InvalidParameter(
+            "ridge", "a single value", f"{len(problem.ridges)} values", "call once for each"
+        )
+    if problem.ridges[0] == 0:
+        raise InvalidParameter(
+            "ridge", "a number > 0", 0, "a small ridge such as 1e-8 comes close to none"
+        )
+    return problem.ridges[0]
+
+
+def _resolvent(it: _Constants, ridge: float, S: float) -> tuple[float, float, float]:
+    """D, m and g = rho m from D m^2 + b m - k = 0, k = c1^2 S, b = D + k (beta - 1).
+
+    Nothing cancels, and c1 = 0 is allowed.
+    """
+    D, k = ridge + it.nonlinear * S, it.linear * S
+    b = D + k * (it.beta - 1)
+    root = math.hypot(b, 2 * math.sqrt(D) * math.sqrt(k))
+    if b >= 0:
+        return D, 2 * k / (b + root), 2 * D / (b + root)
+    return D, (root - b) / (2 * D), (root - b) / (2 * k)
+
+
+def _rise(it: _Constants, ridge: float, D: float, m: float, g: float) -> float:
+    """r'(S) of ``small_step``."""
+    return (
+        it.beta
+        * (ridge / D)
+        / (D * (1 + m))
+        * (it.nonlinear + (ridge / D) * it.linear * g * g / (1 + m * g))
+    )
+
+
+def _residual_ratio(it: _Constants, ridge: float, alpha: float) -> float:
+    """S, the root of S (alpha + r(S)/S) = alpha.
+
+    R(S)/S = beta (mu2^2 + c1^2 g)/(D (1 + m)) falls, the left side grows with S.
+    """
+
+    def total(S: float) -> float:
+        D, m, g = _resolvent(it, ridge, S)
+        return alpha + it.beta * (it.nonlinear + it.linear * g) / (D * (1 + m))
+
+    lowest = -math.log1p(it.beta * (it.nonlinear + it.linear) / (alpha * ridge))
+    log_root = brentq(
+        lambda log_S: math.log(alpha / total(math.exp(log_S))) - log_S,
+        lowest - 1e-6,
+        1e-6,
+        xtol=1e-13,
+    )
+    S = math.exp(log_root)
+    for _ in range(2):
+        S -= (S * total(S) - alpha) / (alpha + _rise(it, ridge, *_resolvent(it, ridge, S)))
+    return min(S, 1.0)
+
+
+def _assemble(problem: Problem, it: _Constants, ridge: float, alpha: float, S: float) -> SmallStep:
+    D, m, g = _resolvent(it, ridge, S)
+    nonlinear_part = it.nonlinear * S / D  # 1 - ridge/D
+    kept = S * (1 + _rise(it, ridge, D, m, g) / alpha) if alpha < math.inf else 1.0  # 1 - Gamma
+    rest = (
+        m * g + it.beta * m / (1 + m) + g * nonlinear_part * (1 + ridge / D)
+    )  # Gamma with every term positive
+    share = it.nonlinear * nonlinear_part + it.linear * g * rest / (1 + m * g)
+    Gamma = it.beta * S / (alpha * D * (1 + m)) * share
+    unlearned = nonlinear_part * g + (ridge / D) * g * g * (1 + m) / (1 + m * g)
+    before = (it.teacher_nonlinear + it.noise * Gamma + it.teacher_linear * unlearned) / kept
+
+    growth = (ridge / D) * g * (1 + m) / (S * (1 + m * g))  # d log m/dS
+    w, w_growth = 0.0, 0.0  # w and d log w/dS
+    if it.quadratic < math.inf:
+        q = it.beta * it.quadratic
+        w, w_growth = D / (D + q * S), -(ridge / D) * q / (D + q * S)
+    Z = it.step * (it.readout_variance * m / (1 + m) + it.readout_mean * w * m / (1 + w * m))
+    dZ = it.step * m * it.readout_variance * growth / (1 + m) ** 2
+    dZ += it.step * m * it.readout_mean * w * (growth + w_growth) / (1 + w * m) ** 2
+    saturation = 1 + it.gradient * Z
+    slope = S * g * (Z * (it.nonlinear / D + growth) + dZ / saturation) / saturation
+    gain = it.teacher_linear**2 * slope / kept
+    rho = D / (it.linear * S) if it.linear > 0 else math.inf
+    return SmallStep(problem, before, before - gain, gain, S, Gamma, rho, m)
