@@ -1,6 +1,6 @@
 """The verb ``spectrum`` and its command: predicted spectra beside those of networks.
 
-``python tests/test_spectrum.py`` prints the tables of docs/spectra.md.
+``python tests/scripts/spectrum_tables.py`` prints the tables of docs/spectra.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from firststep import InvalidParameter, Problem, simulate, spectral_law, spectrum, weight_spectrum
 from firststep.cli import run
 from firststep.errors import NotEnoughMemory
-from firststep.results import Interrupted, with_error
+from firststep.results import Interrupted
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.running.spectra import layer_spectrum
 from firststep.spectrum import Spectrum, _compared, distance
@@ -284,27 +284,3 @@ def test_every_case_of_the_page(name: str, of: str) -> None:
     found = spectrum(CASES[name], of, 600, 12)
     assert found.distance < 10 / found.simulated.shape[1]
     assert all(abs(level.z) < 4 for level in found.outliers)
-
-
-def print_tables(dimension: int = 600, replicates: int = 12) -> None:
-    for of in ("weights", "kernel"):
-        print(
-            "| problem | outliers: theory | networks (z) | largest in the bulk | networks | KS distance | isotropic |"
-        )
-        print("|" + " --- |" * 7)
-        for name, question in CASES.items():
-            found = spectrum(question, of, dimension, replicates)
-            other = spectral_law(found.law.problem, of, "isotropic")
-            theory = ", ".join(f"{level.theory:.4g}" for level in found.outliers) or "none"
-            networks = ", ".join(
-                f"{with_error(each.simulated, each.standard_error)} ({each.z:+.1f})"
-                for each in found.outliers
-            )
-            top = found["largest in the bulk"]
-            edge = f"{top.theory:.4g} | {with_error(top.simulated, top.standard_error)}"
-            distances = f"{found.distance:.4f} | {distance(other, found.simulated):.4f}"
-            print(f"| {name} | {theory} | {networks} | {edge} | {distances} |", flush=True)
-
-
-if __name__ == "__main__":
-    print_tables()

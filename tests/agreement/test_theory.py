@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from firststep import InvalidParameter, Problem, compare
-
-sys.path.insert(0, str(Path(__file__).parent))
-import theory_table
-from theory_table import CASES, agrees, full_size, name, problem
+from tests.scripts import theory_table
+from tests.scripts.theory_table import CASES, agrees, full_size, name, problem
 
 
 @pytest.mark.parametrize("case", CASES[::3], ids=name)

@@ -156,14 +156,12 @@ class Misbehaves:
 
 
 def test_workers_answer_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(os.path.dirname(__file__))
     with Workers(3) as workers:
         for _ in range(2):
             assert dict(workers.run(Square(), range(20))) == {n: n * n for n in range(20)}
 
 
 def test_a_killed_worker_is_reported_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(os.path.dirname(__file__))
     with Workers(2) as workers:
         with pytest.raises(WorkerFailed, match=r"signal 9 \(SIGKILL\).*out of memory"):
             list(workers.run(Misbehaves(), [1, 2, 3, 4]))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import PROBLEM, table
 
 from firststep import Experiment, InvalidParameter, Problem
 from firststep.sweep.units import Predictions, Replicate
+from tests.sweep.helpers import PROBLEM, table
 
 
 def test_grid_of_crossed_and_zipped_axes() -> None:

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import contents, finish, long_file, start, wanted_keys
 
 from firststep.store import Store
+from tests.sweep.helpers import contents, finish, long_file, start, wanted_keys
 
 
 def done(path: Path) -> dict[str, str]:

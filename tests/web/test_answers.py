@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving import CURVE, NETWORKS, PROBLEM
 
 from firststep import InvalidParameter, Problem, optimal, predict, simulate
 from firststep.figures import catalogue
@@ -20,6 +19,7 @@ from firststep.theory.closed_forms import isotropic_spectrum, weight_spectrum
 from firststep.web import answers, asked
 from firststep.web.about import about
 from firststep.web.presets import DEFAULTS, presets
+from tests.web.serving import CURVE, NETWORKS, PROBLEM
 
 LIBRARY = Problem(**PROBLEM)
 

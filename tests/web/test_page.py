@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
-from serving import COMMAND, children, explorer, processor_seconds
 
 from firststep import Problem, predict, simulate
 from firststep.web.export import bundle
 from firststep.web.pages import read_static
+from tests.web.serving import COMMAND, children, explorer, processor_seconds
 
 CHROMIUM = next(
     (

@@ -16,7 +16,8 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import (
+
+from tests.web.serving import (
     COMMAND,
     CURVE,
     NETWORKS,

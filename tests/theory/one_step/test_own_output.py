@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -12,10 +9,8 @@ from threadpoolctl import threadpool_limits
 from firststep import Problem, predict
 from firststep.theory.one_step.resolvent import State
 from firststep.theory.one_step.risk import coherent_noise
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_predict import solve
-from test_theory_parts import prepared
+from tests.theory.one_step.test_parts import prepared
+from tests.theory.one_step.test_predict import solve
 
 
 @pytest.mark.parametrize(("step", "readout"), [(0.5, "signs"), (0.3, "1:0.5,2:0.5")])

@@ -580,7 +580,7 @@ def test_the_features_are_those_of_the_regressor() -> None:
 
 
 def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "estimators.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "estimators.md").read_text()
     scope: dict[str, Any] = {}
     examples = re.findall(r"^```python\n(.*?)^```", page, flags=re.S | re.M)
     assert len(examples) == 2

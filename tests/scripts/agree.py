@@ -1,4 +1,4 @@
-"""Run cases and print a table: ``python tests/agreement/agree.py [--backend jax] [section9 convergence large small reference]``."""
+"""Run cases and print a table: ``python tests/scripts/agree.py [--backend jax] [section9 convergence large small reference]``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 
 from firststep import simulate
 
-sys.path.insert(0, str(Path(__file__).parent))
-import tables
-from tables import Case
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.agreement import tables
+from tests.agreement.tables import Case
 
 
 class Comparison(NamedTuple):

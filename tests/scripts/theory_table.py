@@ -1,4 +1,4 @@
-"""Generic problems on which theory and simulated networks are compared: ``python tests/agreement/theory_table.py [--backend jax]``.
+"""Generic problems on which theory and simulated networks are compared: ``python tests/scripts/theory_table.py [--backend jax]``.
 
 Students: odd, even up to a linear term, neither. Teachers: odd, even, mixed. All readout laws, both init laws, under- and
 over-parameterised, alpha0 below and above 1, small, intermediate and large steps, noise on and off. Ridge 0.02 and 0.5.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +16,7 @@ from firststep.simulation.backends import make_backend
 from firststep.simulation.data.teachers import draw_directions, teacher_terms
 from firststep.simulation.design import Training, make_design
 from firststep.simulation.randomness import HostDraws
-
-sys.path.insert(0, str(Path(__file__).parent))
-import naive
+from tests.simulation import naive
 
 D, TESTS, TERMS = 30, 400, ("relu", "hermite3", "z**2")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +12,7 @@ from sklearn.linear_model import Ridge
 from firststep import InvalidParameter, NotConverged, Problem, baselines, simulate
 from firststep.simulation.design import BASELINES
 from firststep.simulation.randomness import HostDraws
-
-sys.path.insert(0, str(Path(__file__).parent))
-import naive
+from tests.simulation import naive
 
 D, TESTS, SEED = 25, 400, 9
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,9 @@ from firststep.theory.one_step import fit as ridge_equations
 from firststep.theory.one_step import predict as verb
 from firststep.theory.one_step import solve as solver
 from firststep.theory.one_step.nodes import choose
+from tests.theory import oracle
 
-sys.path.insert(0, str(Path(__file__).parent))
-import oracle
-
-DATA = Path(__file__).parent.parent / "data"
+DATA = Path(__file__).parents[2] / "data"
 ORACLE = json.loads((DATA / "theory_oracle.json").read_text())
 ORACLE = ORACLE if isinstance(ORACLE, list) else ORACLE["entries"]
 REFERENCE = json.loads((DATA / "reference.json").read_text())["entries"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,9 +20,7 @@ from firststep.simulation.data.rows import (
     student_table,
 )
 from firststep.simulation.design import BASELINES, NETWORK_MODELS, Training, make_design
-
-sys.path.insert(0, str(Path(__file__).parent))
-import naive
+from tests.simulation import naive
 
 LAWS = (
     "gaussian",

@@ -1,6 +1,6 @@
 """Where the theory of a given first layer holds: networks trained in many ways, each with its own prediction.
 
-    python tests/agreement/trained_layers.py --dimension 1000 --networks 6 [--backend jax] [--processes 8] [case ...]
+    python tests/scripts/trained_layers.py --dimension 1000 --networks 6 [--backend jax] [--processes 8] [case ...]
 
 Every network is trained, its risk predicted from its weights alone, and measured on fresh ridge and test data. Printed is the mean
 over networks of prediction/measurement - 1 in per cent with its standard error, for ridge 0.01 and 0.3, conditioning on no

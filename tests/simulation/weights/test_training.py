@@ -6,7 +6,6 @@ import math
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +15,7 @@ from firststep import InvalidParameter, NotConverged, Problem, first_layer, simu
 from firststep.simulation.backends import block_rows, make_backend
 from firststep.simulation.design import Training, make_design
 from firststep.simulation.randomness import HostDraws
-
-sys.path.insert(0, str(Path(__file__).parent))
-import naive
+from tests.simulation import naive
 
 D, TESTS = 30, 400
 

@@ -1,6 +1,6 @@
 """The table of docs/inputs.md: risk on other inputs against the risk on Gaussian ones, beside what ``diagnose_inputs`` measures.
 
-    python tests/simulation/calibrate.py [--dimension 400] [--replicates 48] [--workers 2] [--laws student-t:5 ...]
+    python tests/scripts/calibrate.py [--dimension 400] [--replicates 48] [--workers 2] [--laws student-t:5 ...]
 
 Laws that are maps of the Gaussian streams share their random numbers with the Gaussian runs, replicate by replicate.
 """

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +26,7 @@ from firststep.simulation.models.baselines import baseline_kernel
 from firststep.simulation.models.network import NetworkKernel
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.weights.draw import SpikedLaw, draw_readout, draw_weights, gradient
-
-sys.path.insert(0, str(Path(__file__).parent))
-import naive
+from tests.simulation import naive
 
 D, TESTS = 40, 600
 
