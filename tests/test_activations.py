@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import pickle
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from firststep import InvalidParameter, activation
 from firststep.activations import names
+from tests.backends import jnp, needs_jax
 
 PI = math.pi
 # c0 = E s, c1 = E z s, c2 = E (z^2-1) s, m2 = E s^2, tau = Var s', all in closed form
@@ -113,6 +113,7 @@ def test_equality_text_and_pickling() -> None:
     assert activation(first) is first
 
 
+@needs_jax
 def test_jax_functions_work_on_both_sides() -> None:
     elu = activation(lambda z: jnp.where(z > 0, z, jnp.expm1(z)), kinks=[0.0])
     same = activation("maximum(z, 0) + minimum(exp(z) - 1, 0)")

@@ -39,6 +39,7 @@ from firststep.estimators.rows import CHUNK, Running, Split, regroup
 from firststep.estimators.training import MOVES, leading_update
 from firststep.simulation.backends import NumpyBackend
 from firststep.simulation.randomness import HostDraws
+from tests.backends import BACKENDS, jax, jnp, needs_jax
 
 Array = np.ndarray[Any, Any]
 GENERIC = "tanh(1.3*z) + 0.4*(z**2-1)"  # neither odd nor even
@@ -197,10 +198,8 @@ def test_leave_one_out_holds_for_ridges_near_zero() -> None:
     np.testing.assert_allclose(model.loo_errors_[0], errors, rtol=1e-4)
 
 
+@needs_jax
 def test_the_gradient_is_that_of_automatic_differentiation() -> None:
-    import jax
-    import jax.numpy as jnp
-
     rng = np.random.default_rng(0)
     x, y, w, at = (
         rng.standard_normal((50, 4)),
@@ -466,6 +465,7 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "fraction"), [(25, 0.5), (120, 0.5), (25, "all")])
+@needs_jax
 def test_jax_gives_the_numbers_of_numpy(width: int, fraction: Any) -> None:
     x, y, _ = teacher_data(150)
     models = [
@@ -481,6 +481,7 @@ def test_jax_gives_the_numbers_of_numpy(width: int, fraction: Any) -> None:
     np.testing.assert_allclose(device.predict(x), host.predict(x), rtol=1e-8)
 
 
+@needs_jax
 def test_data_are_kept_on_a_device_where_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, _ = teacher_data(300)
     calls: list[int] = []
@@ -500,20 +501,17 @@ def test_data_are_kept_on_a_device_where_they_fit(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(kept.predict(x), plain.predict(x), rtol=1e-9)
 
 
-def test_single_precision_is_close() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_single_precision_is_close(backend: str) -> None:
     x, y, _ = teacher_data(300)
-    for name in ("numpy", "jax"):
-        single = OneStepRegressor(width=40, dtype="float32", backend=name, random_state=0).fit(x, y)
-        double = OneStepRegressor(
-            width=40, step=single.step_, ridges=[single.ridge_], random_state=0
-        ).fit(x, y)
-        assert single.weights_.dtype == np.float32
-        assert np.isinf(
-            single.loo_errors_
-        ).any()  # ridges that single precision cannot tell from none
-        np.testing.assert_allclose(
-            single.predict(x), double.predict(x), rtol=0, atol=2e-3 * y.std()
-        )
+    single = OneStepRegressor(width=40, dtype="float32", backend=backend, random_state=0).fit(x, y)
+    double = OneStepRegressor(
+        width=40, step=single.step_, ridges=[single.ridge_], random_state=0
+    ).fit(x, y)
+    assert single.weights_.dtype == np.float32
+    # ridges that single precision cannot tell from none
+    assert np.isinf(single.loo_errors_).any()
+    np.testing.assert_allclose(single.predict(x), double.predict(x), rtol=0, atol=2e-3 * y.std())
 
 
 # scikit-learn --------------------------------------------------------------------------------------------------------------------

@@ -20,9 +20,10 @@ from firststep.simulation.models.observables import LeadingSingularValues
 from firststep.simulation.randomness import CHUNK, PURPOSES, HostDraws
 from firststep.simulation.running.workers import Workers
 from firststep.simulation.weights.draw import draw_readout
+from tests.backends import BACKENDS
 
 
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 def test_rows_do_not_depend_on_where_they_are_read(backend_name: str) -> None:
     backend = make_backend(backend_name)
     with backend.scope():
@@ -37,7 +38,7 @@ def test_rows_do_not_depend_on_where_they_are_read(backend_name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 def test_streams_are_gaussian_and_distinct(backend_name: str) -> None:
     backend = make_backend(backend_name)
     with backend.scope():
@@ -70,7 +71,7 @@ def test_readout_laws_are_drawn_with_their_weights() -> None:
 
 @pytest.mark.parametrize("shape", [(60, 60), (80, 30), (30, 80), (1, 9), (9, 1), (2, 2)])
 @pytest.mark.parametrize("spike", [0.0, 3.0])
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 def test_singular_values(shape: tuple[int, int], spike: float, backend_name: str) -> None:
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal(shape) / math.sqrt(shape[0])

@@ -15,6 +15,7 @@ from firststep.sweep import units as units_module
 from firststep.sweep.engine import execute
 from firststep.sweep.executors import ThisMachine
 from firststep.sweep.units import Predictions, Replicate, compute
+from tests.backends import needs_jax
 from tests.sweep.helpers import PROBLEM, contents, table
 
 
@@ -210,6 +211,7 @@ def test_one_device_takes_one_process() -> None:
         ThisMachine(4).count(units)
 
 
+@needs_jax
 def test_jax_backend_in_a_sweep(tmp_path: Path) -> None:
     grid = table(
         axes=dict(alpha=[2], ridge=[0.01]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -16,12 +15,13 @@ from firststep.simulation.backends import make_backend
 from firststep.simulation.data.teachers import draw_directions, teacher_terms
 from firststep.simulation.design import Training, make_design
 from firststep.simulation.randomness import HostDraws
+from tests.backends import BACKENDS, jnp, needs_jax
 from tests.simulation import naive
 
 D, TESTS, TERMS = 30, 400, ("relu", "hermite3", "z**2")
 
 
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 def test_directions_are_orthonormal_and_the_first_is_that_of_one_term(
     backend_name: str, generic: Problem
 ) -> None:
@@ -154,6 +154,10 @@ def test_texts_and_tables(generic: Problem) -> None:
     listed = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert listed["options"]["teacher_terms"] == ["relu", "tanh"]
     assert len(listed["teacher_overlaps"]["mean"]) == 3
+
+
+@needs_jax
+def test_functions_of_jax_as_terms(generic: Problem) -> None:
     foreign = simulate(generic, D, 1, test_samples=100, teacher_terms=(lambda z: jnp.tanh(z),))
     assert foreign.risk.mean == pytest.approx(
         simulate(generic, D, 1, test_samples=100, teacher_terms="tanh").risk.mean, rel=1e-9

@@ -10,6 +10,7 @@ from firststep import NotConverged
 from firststep.simulation.backends import make_backend
 from firststep.simulation.fit import ridge as module
 from firststep.simulation.fit.ridge import solve_gram, solve_path
+from tests.backends import BACKENDS
 
 SHAPES = {
     "tall": (300, 60),
@@ -23,7 +24,7 @@ FEW = (1e-3, 0.2, 5.0)
 MANY = tuple(np.geomspace(1e-4, 1e2, 17))
 
 
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 @pytest.mark.parametrize("ridges", [FEW, MANY], ids=["few", "many"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_agrees_with_scikit_learn(shape: str, ridges: tuple[float, ...], backend_name: str) -> None:
@@ -46,7 +47,7 @@ def test_agrees_with_scikit_learn(shape: str, ridges: tuple[float, ...], backend
         assert np.abs(solutions[:, column] - expected).max() <= 1e-8 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_ridgeless_is_minimum_norm_least_squares(shape: str, backend_name: str) -> None:
     n, width = SHAPES[shape]

@@ -18,6 +18,7 @@ from firststep.simulation.running.layer import first_layer
 from firststep.theory.given_layer import equations as quenched
 from firststep.theory.given_layer.directions import choose_directions, leading_singular_vectors
 from firststep.theory.given_layer.predict import predict_features
+from tests.backends import needs_jax
 
 Array = NDArray[np.float64]
 
@@ -131,6 +132,7 @@ def test_small_copy_changes_nothing(
 
 
 @pytest.mark.parametrize("student", ["relu", "tanh"])
+@needs_jax
 def test_backends_agree(student: str) -> None:
     problem = Problem(
         student=student, teacher="tanh", alpha=1.5, beta=0.8, step=2.0, ridge=0.05, noise=0.1
