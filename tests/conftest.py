@@ -17,6 +17,10 @@ os.environ.setdefault(
     "--xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false",
 )
 
+# Freed arrays go back to the system at once (glibc keeps them otherwise, each process its own).
+os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "1000000")
+os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", "1000000")
+
 import pytest
 from hypothesis import settings
 

@@ -224,7 +224,7 @@ def test_too_many_points_are_refused(page: Page) -> None:
 
 
 def test_cancel_frees_the_machine(page: Page, served: tuple[str, int]) -> None:
-    page.fill("#f-sim_dimension", "900")
+    page.fill("#f-sim_dimension", "500")
     page.fill("#f-sim_replicates", "50")
     page.click("#run")
     page.wait_for_timeout(3000)
@@ -234,7 +234,8 @@ def test_cancel_frees_the_machine(page: Page, served: tuple[str, int]) -> None:
 
 
 def test_a_closed_tab_frees_the_machine(page: Page, served: tuple[str, int]) -> None:
-    page.fill("#f-sim_dimension", "900")
+    page.fill("#f-sim_dimension", "500")
+    page.fill("#f-sim_replicates", "50")
     page.click("#run")
     page.wait_for_timeout(2500)
     page.close()

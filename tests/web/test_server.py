@@ -30,7 +30,7 @@ HALF = b"\r\n".join(  # of a request
         b"{",
     )
 )
-LONG = {**NETWORKS, "dimension": 900, "replicates": 40, "problem": {**PROBLEM, "alpha0": 20.0}}
+LONG = {**NETWORKS, "dimension": 600, "replicates": 100, "problem": {**PROBLEM, "alpha0": 20.0}}
 
 
 @pytest.fixture(scope="module")
