@@ -60,7 +60,9 @@ def forget_compiled_programs() -> Iterator[None]:
 
 @pytest.fixture
 def generic() -> Problem:
-    """A problem where nothing vanishes: non-odd student, mixed teacher, noise, three readout values, Gaussian rows."""
+    """A problem where nothing vanishes: non-odd student, mixed teacher, noise, three readout
+    values, Gaussian rows.
+    """
     return Problem(
         student="tanh(1.3*z) + 0.4*(z**2-1)",
         teacher="sin(z) + 0.3*z**2",

@@ -1,4 +1,7 @@
-"""Processes that tests start and watch. Waiting is for what a process has done, never for a length of time."""
+"""Processes that tests start and watch.
+
+Waiting is for what a process has done, never for a length of time.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ def ended(process: subprocess.Popen[str]) -> bool:
 
 
 def seconds_until_rest(parent: int) -> float:
-    """Processor seconds that the children of a process take until none of them has anything to do."""
+    """Processor seconds the children of a process take until none has anything to do."""
     before = processor_seconds(children(parent))
     calm = 0
 

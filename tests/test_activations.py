@@ -60,7 +60,9 @@ def test_a_jump_has_no_slope_but_a_linear_part() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_moments_agree_with_sampling_and_parts(name: str) -> None:
-    """Stein's identity E s' = E z s, E z s' = E (z^2-1) s for every continuous activation, and a Monte-Carlo check."""
+    """Stein's identity E s' = E z s, E z s' = E (z^2-1) s for every continuous activation, and a
+    Monte-Carlo check.
+    """
     made = activation(name)
     if name != "sign":
         assert made.slope_moments.mean == pytest.approx(made.moments.linear, abs=1e-12)

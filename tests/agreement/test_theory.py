@@ -1,4 +1,6 @@
-"""Theory against simulated networks at generic problems: small sizes here, full sizes behind the slow marker."""
+"""Theory against simulated networks at generic problems: small sizes here, full sizes behind the
+slow marker.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tests.scripts.theory_table import CASES, agrees, full_size, name, problem
 
 @pytest.mark.parametrize("case", CASES[::3], ids=name)
 def test_small_networks_land_on_the_theory(case: tuple[Any, ...]) -> None:
-    """At d = 400 the theory keeps its corrections of order 1/d only in part: 3 standard errors, or 3 %."""
+    """At d = 400 the theory keeps its corrections of order 1/d only in part: 3 standard errors, or
+    3 %.
+    """
     found = compare(problem(case), 400, 10, 7)
     assert agrees(found, tolerance=0.03) == []
 

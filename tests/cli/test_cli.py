@@ -165,7 +165,8 @@ def test_several_ridges_and_every_flag(capsys: pytest.CaptureFixture[str]) -> No
 def test_problem_files_and_overrides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "problem.toml"
     path.write_text(
-        'student = "tanh"\nteacher = "sin"\nalpha = 2\nbeta = 1\nstep-exponent = 0\ndimension = 20\n'
+        'student = "tanh"\nteacher = "sin"\nalpha = 2\nbeta = 1\n'
+        "step-exponent = 0\ndimension = 20\n"
     )
     assert (
         run(
@@ -433,7 +434,10 @@ def test_predict_as_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> N
     assert done.returncode == 0
     assert done.stderr == ""
     found = json.loads(done.stdout)
-    asked = "problem risk training_error alignment spike_strength bulk_variance random_features_risk kernel_lower_bound tau_star status"
+    asked = (
+        "problem risk training_error alignment spike_strength bulk_variance "
+        "random_features_risk kernel_lower_bound tau_star status"
+    )
     assert set(asked.split()) | {"residual", "iterations", "quadrature_error", "seconds"} <= set(
         found
     )

@@ -1,4 +1,6 @@
-"""The estimators against the same thing written plainly, against scikit-learn, and against what scikit-learn asks of estimators."""
+"""The estimators against the same thing written plainly, against scikit-learn, and against what
+scikit-learn asks of estimators.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ RIDGES = np.geomspace(1e-3, 1e2, 6)
 def teacher_data(
     n: int = 60, d: int = 5, seed: int = 0, noise: float = 0.1
 ) -> tuple[Array, Array, Array]:
-    """A single-index teacher on correlated columns with units of their own; the direction is that of the standardised columns."""
+    """A single-index teacher on correlated columns with units of their own; the direction is that
+    of the standardised columns.
+    """
     rng = np.random.default_rng(seed)
     direction = rng.standard_normal(d)
     direction /= np.linalg.norm(direction)
@@ -58,7 +62,7 @@ def teacher_data(
     return standard * np.geomspace(0.1, 10, d) + np.linspace(-3, 5, d), y, direction
 
 
-# Written plainly ---------------------------------------------------------------------------------------------------------------
+# Written plainly ----------------------------------------------------------------------------------
 
 
 def plain_start(model: OneStepRegressor, d: int) -> tuple[Array, Array, int]:
@@ -98,7 +102,9 @@ def brute_force(features: Array, y: Array, ridges: Array) -> Array:
 
 
 def plain_fit(model: OneStepRegressor, x: Array, y: Array, tests: Array) -> tuple[Array, Array]:
-    """Errors (candidates x ridges) and predictions of a model with a given step, with every matrix formed."""
+    """Errors (candidates x ridges) and predictions of a model with a given step, with every matrix
+    formed.
+    """
     x, tests, scaled = (
         (x - x.mean(0)) / x.std(0),
         (tests - x.mean(0)) / x.std(0),
@@ -235,7 +241,7 @@ def test_the_step_is_that_of_the_simulation() -> None:
     np.testing.assert_allclose(after, layer.after, rtol=1e-10)
 
 
-# The rules ---------------------------------------------------------------------------------------------------------------------
+# The rules ----------------------------------------------------------------------------------------
 
 
 def test_auto_tries_the_moves_it_says_and_takes_the_least() -> None:
@@ -355,7 +361,7 @@ def test_the_leading_singular_values_of_the_update(shape: tuple[int, int]) -> No
     assert direction[np.argmax(np.abs(direction))] > 0
 
 
-# Streams, blocks, memory, backends -----------------------------------------------------------------------------------------------
+# Streams, blocks, memory, backends ----------------------------------------------------------------
 
 
 @given(st.floats(0.01, 0.99), st.integers(2, 3000), st.integers(0, 5))
@@ -514,7 +520,7 @@ def test_single_precision_is_close(backend: str) -> None:
     np.testing.assert_allclose(single.predict(x), double.predict(x), rtol=0, atol=2e-3 * y.std())
 
 
-# scikit-learn --------------------------------------------------------------------------------------------------------------------
+# scikit-learn -------------------------------------------------------------------------------------
 
 
 @parametrize_with_checks(
@@ -589,7 +595,7 @@ def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> Non
     assert words[1][:40] in page
 
 
-# What is refused -----------------------------------------------------------------------------------------------------------------
+# What is refused ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from tests.test_spectrum import CASES
 def main(dimension: int = 600, replicates: int = 12) -> None:
     for of in ("weights", "kernel"):
         print(
-            "| problem | outliers: theory | networks (z) | largest in the bulk | networks | KS distance | isotropic |"
+            "| problem | outliers: theory | networks (z) "
+            "| largest in the bulk | networks | KS distance | isotropic |"
         )
         print("|" + " --- |" * 7)
         for name, question in CASES.items():

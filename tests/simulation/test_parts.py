@@ -138,7 +138,7 @@ def test_conditional_table_reproduces_the_moments(name: str) -> None:
         )
 
 
-# Workers ----------------------------------------------------------------------------------------------------------------------
+# Workers ------------------------------------------------------------------------------------------
 
 
 class Square:
@@ -230,7 +230,8 @@ def test_memory_is_estimated_from_above(model: str) -> None:
     d = 1000
     program = (
         "import firststep\n"
-        "peak = lambda: 1024 * int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])\n"
+        "status = lambda: open('/proc/self/status').read()\n"
+        "peak = lambda: 1024 * int(status().split('VmHWM:')[1].split()[0])\n"
         f"problem = firststep.Problem(**{fields!r})\n"
         "before = peak()\n"
         f"firststep.simulate(problem, {d}, 1, model={model!r}, workers=1)\n"

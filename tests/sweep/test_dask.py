@@ -1,4 +1,4 @@
-"""A real Dask cluster: a scheduler and two worker processes, one of which is killed during the run."""
+"""A real Dask cluster: a scheduler and two workers, one of which is killed during the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What happens to a sweep in the real world: kill -9, Ctrl-C, a full disk, two sweeps at once. Nothing finished may be lost."""
+"""What happens to a sweep in the real world: kill -9, Ctrl-C, a full disk, two sweeps at once.
+Nothing finished may be lost.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +194,8 @@ def test_a_truncated_store_is_repaired_and_finished(
 def test_failures_are_listed_and_the_exit_code_tells(tmp_path: Path) -> None:
     path = tmp_path / "fails.toml"
     path.write_text(
-        '[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n[axes]\nridge=[0.0, 0.1]\n[predict]\n'
+        '[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n'
+        "[axes]\nridge=[0.0, 0.1]\n[predict]\n"
     )
     code, out, err = finish(start("sweep", "run", path))
     assert code == 1

@@ -1,4 +1,6 @@
-"""Laws of the inputs in the kernel: moments against closed forms on both backends, runs against the plain version, rows of data."""
+"""Laws of the inputs in the kernel: moments against closed forms on both backends, runs against the
+plain version, rows of data.
+"""
 
 from __future__ import annotations
 
@@ -242,7 +244,7 @@ def test_singular_covariances_on_jax() -> None:
     assert np.all(drawn(singular, 100, 3, "jax")[:, 2] == 0)
 
 
-# Rows of data -----------------------------------------------------------------------------------------------------------------
+# Rows of data -------------------------------------------------------------------------------------
 
 
 def table(rows: int = 2000, d: int = D, seed: int = 1) -> np.ndarray:
@@ -326,7 +328,8 @@ def test_data_on_both_backends(generic: Problem) -> None:
         (
             {},
             {},
-            r"at least 1095 rows \(75 for the fit, 930 for the test, 90 for the steps\); got 1000 rows \(test-samples and",
+            r"at least 1095 rows \(75 for the fit, 930 for the test, 90 for the steps\); "
+            r"got 1000 rows \(test-samples and",
         ),
         ({}, dict(test_samples=920), r"got 1000 rows \(test-samples and alpha0 leave none\)"),
         (

@@ -88,7 +88,9 @@ def test_agrees_with_the_plain_version(alpha: float, model: str, generic: Proble
 
 
 def test_one_step_finds_the_mean_direction_of_two_neurons() -> None:
-    """Two ReLUs: v tends to sum_j c1_j theta_j plus noise: <vh, theta_j> = c1_j/|v|, |v|^2 = sum_j c1_j^2 + E yh^2/alpha0."""
+    """Two ReLUs: v tends to sum_j c1_j theta_j plus noise: <vh, theta_j> = c1_j/|v|, |v|^2 = sum_j
+    c1_j^2 + E yh^2/alpha0.
+    """
     problem = Problem(
         student="tanh", teacher="relu", alpha=1, beta=0.5, alpha0=8, step=1, noise=0.2
     )
@@ -107,7 +109,9 @@ def test_one_step_finds_the_mean_direction_of_two_neurons() -> None:
 
 
 def test_the_kernel_bound_of_a_sum(generic: Problem) -> None:
-    """Second moment of the sum beyond its mean and its linear part, by sampling; and no linear fit beats it."""
+    """Second moment of the sum beyond its mean and its linear part, by sampling; and no linear fit
+    beats it.
+    """
     found = simulate(generic, D, 2, test_samples=100, teacher_terms=TERMS)
     x = np.random.default_rng(0).standard_normal((400_000, 4))
     y = generic.teacher(x[:, 0]) + sum(

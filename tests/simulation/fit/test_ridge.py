@@ -1,4 +1,6 @@
-"""Ridge paths against scikit-learn and against the definition, in every shape regime and by every route."""
+"""Ridge paths against scikit-learn and against the definition, in every shape regime and by every
+route.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def test_ridgeless_is_minimum_norm_least_squares(shape: str, backend_name: str) 
 
 
 def test_ridgeless_with_repeated_features() -> None:
-    """A singular Gram matrix: the minimum-norm solution shares the weight equally between equal features."""
+    """A singular Gram matrix: the minimum-norm solution shares the weight equally between equal
+    features.
+    """
     rng = np.random.default_rng(2)
     base = rng.standard_normal((40, 5))
     features, targets = np.hstack([base, base]), rng.standard_normal(40)

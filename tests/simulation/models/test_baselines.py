@@ -37,7 +37,9 @@ def run(problem: Problem, model: str, **options):  # type: ignore[no-untyped-def
 def test_ntk_agrees_with_its_features(
     backend: str, alpha: float, student: str, generic: Problem
 ) -> None:
-    """The N d features formed explicitly: (1/sqrt(N d)) vec(s'(W0^T x) x^T), ridge as in [Ba] (3.1)."""
+    """The N d features formed explicitly: (1/sqrt(N d)) vec(s'(W0^T x) x^T), ridge as in [Ba]
+    (3.1).
+    """
     problem = generic.replace(alpha=alpha, student=student, ridge=(0.01, 1.0))
     sizes, w0, x, y, x_test, y_test = sets(problem)
 
@@ -122,7 +124,9 @@ def test_random_features_is_the_network_without_a_step(generic: Problem) -> None
 
 @pytest.mark.parametrize("model", BASELINES)
 def test_ridgeless_and_singular(model: str, generic: Problem) -> None:
-    """Ridge 0 in both shapes; identity features have rank d < N, a quadratic kernel has finite rank."""
+    """Ridge 0 in both shapes; identity features have rank d < N, a quadratic kernel has finite
+    rank.
+    """
     for alpha in (0.5, 3.0):
         problem = generic.replace(alpha=alpha, student="identity", ridge=0.0)
         options = {
@@ -139,7 +143,9 @@ def test_ridgeless_and_singular(model: str, generic: Problem) -> None:
 
 @pytest.mark.parametrize("model", BASELINES)
 def test_no_baseline_beats_the_kernel_bound(model: str, generic: Problem) -> None:
-    """[Ba] Prop. 1, best ridge of a grid, many samples: risk near or above the bound, and it gets near for the linear model."""
+    """[Ba] Prop. 1, best ridge of a grid, many samples: risk near or above the bound, and it gets
+    near for the linear model.
+    """
     problem = generic.replace(
         teacher="tanh(2*z)", noise=0.0, alpha=6.0, ridge="1e-3..10:7", student="tanh"
     )

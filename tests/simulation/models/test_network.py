@@ -103,7 +103,9 @@ def test_training_options_agree_with_the_plain_version(
 def test_gradient_step_is_the_gradient_of_the_written_loss(
     parameterization: str, backend_name: str, student: str, generic: Problem
 ) -> None:
-    """G = -sqrt N grad of the mean-field loss (1/2n)|f(X) - y|^2, f = a.s(X W)/sqrt N ([Ba] section 2.1); -grad for ntk."""
+    """G = -sqrt N grad of the mean-field loss (1/2n)|f(X) - y|^2, f = a.s(X W)/sqrt N ([Ba] section
+    2.1); -grad for ntk.
+    """
     problem = generic.replace(student=student)
     backend = make_backend(backend_name)
     sizes = problem.sizes(30)
@@ -180,7 +182,7 @@ def test_learned_function_is_the_binned_prediction(generic: Problem) -> None:
     assert np.corrcoef(found.target_function.mean[middle], expected)[0, 1] > 0.9
 
 
-# Invariances ------------------------------------------------------------------------------------------------------------------
+# Invariances --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", NETWORK_MODELS)
@@ -206,7 +208,9 @@ def test_seeds_and_replicates_differ(generic: Problem) -> None:
 
 
 class EagerJax(JaxBackend):
-    """JAX arithmetic on NumPy's random numbers, without compilation: shows that both backends compute the same thing."""
+    """JAX arithmetic on NumPy's random numbers, without compilation: shows that both backends
+    compute the same thing.
+    """
 
     compile = NumpyBackend.compile
     fold = NumpyBackend.fold
@@ -342,7 +346,7 @@ def test_single_precision_is_close(backend: str, generic: Problem) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("student", ["relu", "sigmoid", "softplus"])
 def test_single_precision_is_close_or_refused(student: str, backend: str) -> None:
-    """Students with a mean have one huge eigenvalue, which costs single precision its small ones."""
+    """Students with a mean have one huge eigenvalue: single precision loses the small ones."""
     problem = Problem(student=student, teacher="sin", alpha=4, beta=3, alpha0=2, ridge=(0.1, 1.0))
     options = dict(backend="numpy" if backend == "numpy" else "jax", test_samples=1000)
     single = simulate(problem, 200, 2, dtype="float32", **options)
@@ -461,7 +465,7 @@ def test_shared_workers(generic: Problem) -> None:
             )
 
 
-# Models -----------------------------------------------------------------------------------------------------------------------
+# Models -------------------------------------------------------------------------------------------
 
 
 def test_spiked_constants(generic: Problem) -> None:
@@ -493,7 +497,9 @@ def test_spiked_and_network_agree_on_the_spike(generic: Problem) -> None:
 
 
 def test_conditional_features_follow_the_network(generic: Problem) -> None:
-    """Same weights, same data: the conditional-Gaussian risk is near the network's, the linear equivalent's is not."""
+    """Same weights, same data: the conditional-Gaussian risk is near the network's, the linear
+    equivalent's is not.
+    """
     problem = generic.replace(
         student="tanh", teacher="tanh", step=3.0, readout="ones", alpha=4, alpha0=8
     )
@@ -511,7 +517,7 @@ def test_gaussian_equivalence_without_a_step(generic: Problem) -> None:
     assert left.risk.mean == pytest.approx(right.risk.mean, rel=0.05)
 
 
-# Refusals ---------------------------------------------------------------------------------------------------------------------
+# Refusals -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

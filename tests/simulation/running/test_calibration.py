@@ -1,4 +1,6 @@
-"""The verdicts of ``diagnose_inputs`` against what the inputs do to the risk: a part of the table of docs/inputs.md."""
+"""The verdicts of ``diagnose_inputs`` against what the inputs do to the risk: a part of the table
+of docs/inputs.md.
+"""
 
 from __future__ import annotations
 

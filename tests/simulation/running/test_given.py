@@ -107,7 +107,9 @@ def test_a_covariance_of_one_is_none(generic: Problem) -> None:
 
 
 def test_only_the_data_are_drawn_again(generic: Problem) -> None:
-    """The scatter over data alone is smaller than over networks and data; workers and blocks do not matter."""
+    """The scatter over data alone is smaller than over networks and data; workers and blocks do not
+    matter.
+    """
     layer = first_layer(generic, D, 1)
     options = dict(replicates=4, test_samples=TESTS, seed=1)
     found = simulate_features(layer.after, generic, layer.teacher, workers=1, **options)

@@ -45,7 +45,7 @@ def test_optimizers_agree_with_the_plain_version(
 
 
 def test_the_first_step_of_adam_is_a_sign(generic: Problem) -> None:
-    """W1 - W0 = (step/sqrt d) G/(|G| + 1e-8), entry by entry, with G from the step of the gradient."""
+    """W1 - W0 = (step/sqrt d) G/(|G| + 1e-8), entry by entry; G from the step of the gradient."""
     d = 200
     layer = first_layer(generic, d, optimizer="adam")
     gradient = first_layer(generic, d)
@@ -73,7 +73,8 @@ def test_the_first_step_with_momentum_is_that_of_the_gradient(generic: Problem) 
 
 
 def test_momentum_on_a_quadratic_loss(generic: Problem) -> None:
-    """Identity student, one batch: G(W) is affine in W, so the heavy ball has the closed recursion W_{t+1} = W_t + eta G(W_t) +
+    """Identity student, one batch: G(W) is affine in W, so the heavy ball has the closed recursion
+    W_{t+1} = W_t + eta G(W_t) +
     0.9 (W_t - W_{t-1}); G is taken from steps of the gradient alone."""
     problem = generic.replace(student="identity")
     options = dict(batches="same", dimension=D, seed=2)
@@ -124,7 +125,7 @@ def test_backends_agree_within_error_bars(optimizer: str, generic: Problem) -> N
     assert abs(left.mean - right.mean) < 4 * math.hypot(left.standard_error, right.standard_error)
 
 
-# Layers and paths ---------------------------------------------------------------------------------------------------------------
+# Layers and paths ---------------------------------------------------------------------------------
 
 OPTIONS = dict(
     batches="same",
@@ -218,10 +219,12 @@ def test_memory_is_estimated_from_above(optimizer: str, inputs: str) -> None:
     d = 1200
     program = (
         "import firststep\n"
-        "peak = lambda: 1024 * int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])\n"
+        "status = lambda: open('/proc/self/status').read()\n"
+        "peak = lambda: 1024 * int(status().split('VmHWM:')[1].split()[0])\n"
         f"problem = firststep.Problem(**{fields!r})\n"
         "before = peak()\n"
-        f"firststep.simulate(problem, {d}, 1, steps=2, optimizer={optimizer!r}, inputs={inputs!r}, workers=1)\n"
+        f"options = dict(steps=2, optimizer={optimizer!r}, inputs={inputs!r}, workers=1)\n"
+        f"firststep.simulate(problem, {d}, 1, **options)\n"
         "print(peak() - before)\n"
     )
     used = int(
