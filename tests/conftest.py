@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -20,6 +22,11 @@ os.environ.setdefault(
 # Freed arrays go back to the system at once (glibc keeps them otherwise, each process its own).
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "1000000")
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", "1000000")
+
+# A shell ignores Ctrl-C for what it runs in the background, and processes inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 from hypothesis import settings

@@ -23,16 +23,14 @@ def blocks(page: str, language: str) -> list[str]:
     return [text for kind, text in found if kind == language]
 
 
-PAGES = [
-    "README",
-    *(f"docs/{page}" for page in ["simulation", "sweeps", "api", "layers", "inputs", "estimators"]),
-]
+PAGES = ("README", "api", "estimators", "inputs", "layers", "simulation", "sweeps")
 
 
 def with_examples(page: str) -> Any:
     """A page as a parameter; one whose examples use JAX needs it."""
-    marks = [needs_jax] if any("jax" in code for code in blocks(f"{page}.md", "python")) else []
-    return pytest.param(f"{page}.md", id=page, marks=marks)
+    path = f"{page}.md" if page == "README" else f"docs/{page}.md"
+    marks = [needs_jax] if any("jax" in code for code in blocks(path, "python")) else []
+    return pytest.param(path, id=page, marks=marks)
 
 
 @pytest.mark.parametrize("page", [with_examples(page) for page in PAGES])

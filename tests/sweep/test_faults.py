@@ -57,7 +57,7 @@ def test_kill_nine_of_the_main_process_at_random_moments(
     store = path.with_suffix(".db")
     rng = random.Random(5)
     before: dict[str, str] = {}
-    for kill in range(9):
+    for kill in range(6):
         process = start("sweep", "run", path, "--workers", 2)
         if kill % 3 == 2:  # while it starts
             time.sleep(rng.uniform(0.0, 1.5))

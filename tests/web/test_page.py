@@ -374,7 +374,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small grid: the sizes are the only thing that is changed."""
     path = tmp_path_factory.mktemp("export") / "page.html"
     script = (
-        "from pathlib import Path; "
+        "import os; from pathlib import Path; "
+        "hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, [*os.sched_getaffinity(0)][:1]); "
         "import firststep.web.export as e; import firststep.cli_explore as c; "
         "e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
         f"c.explore({{}}, '', 0, False, None, Path({str(path)!r}))"
