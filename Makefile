@@ -1,14 +1,20 @@
-# make demo: set up and draw the main figure.   make test: lint, types, tests.   Needs only Python 3.11+, make and git.
+# make demo: set up and draw the main figure.   make check: lint, types, the fast core of the tests (a minute).
+# make test: lint, types, tests (five minutes on two cores).   Needs only Python 3.11+, make and git.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 BIN := .venv/bin
 READY := .venv/ready
+JOBS ?= 2
+# Whole files go to a worker, so that what a file prepares is prepared once; tests/conftest.py puts the longest files first.
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: demo test test-slow lint format types unit bench docs notebooks lock clean
+.PHONY: demo check core test test-slow lint format types unit bench docs notebooks lock clean
 
 demo: $(READY)
 	$(BIN)/firststep demo --out demo
+
+check: lint types core
 
 test: lint types unit
 
@@ -23,11 +29,16 @@ format: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-unit: $(READY)
-	$(BIN)/python -m pytest
+core: $(READY)
+	$(PYTEST) -m core
 
+unit: $(READY)
+	$(PYTEST)
+
+# One process, which may use all cores; and JAX once more with the compiler as users have it.
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow -v
+	XLA_FLAGS= $(BIN)/python -m pytest -m "needs_jax and not slow"
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run_all.py

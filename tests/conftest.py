@@ -2,18 +2,74 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+# Read when the libraries load, also by the processes that tests start. One thread each: pytest runs
+# several processes. What XLA compiles is run once or twice, so it is not optimised: four times
+# faster; `make test-slow` runs the same tests with the compiler as users have it (XLA_FLAGS="").
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false",
+)
+
+# Freed arrays go back to the system at once (glibc keeps them otherwise, each process its own).
+os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "1000000")
+os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", "1000000")
+
+# A shell ignores Ctrl-C for what it runs in the background, and processes inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
 import pytest
 from hypothesis import settings
 
 from firststep import Problem
+from tests.backends import HAS_JAX
 
 settings.register_profile("firststep", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("firststep")
 
+# Files that take longest, longest first: workers get whole files, and none should begin a long one
+# when the other is about to end.
+LONGEST = (
+    "test_page.py",
+    "test_faults.py",
+    "test_notebooks.py",
+    "test_differentiable.py",
+    "test_network.py",
+    "test_server.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    for item in items:
+        if not HAS_JAX and item.get_closest_marker("needs_jax"):
+            item.add_marker(pytest.mark.skip(reason="JAX is not installed: firststep[jax]"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_compiled_programs() -> Iterator[None]:
+    """What JAX has compiled for one file is of no use to the next, and fills the memory."""
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+
 
 @pytest.fixture
 def generic() -> Problem:
-    """A problem where nothing vanishes: non-odd student, mixed teacher, noise, three readout values, Gaussian rows."""
+    """A problem where nothing vanishes: non-odd student, mixed teacher, noise, three readout
+    values, Gaussian rows.
+    """
     return Problem(
         student="tanh(1.3*z) + 0.4*(z**2-1)",
         teacher="sin(z) + 0.3*z**2",

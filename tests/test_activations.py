@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import pickle
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from firststep import InvalidParameter, activation
 from firststep.activations import names
+from tests.backends import jnp, needs_jax
 
 PI = math.pi
 # c0 = E s, c1 = E z s, c2 = E (z^2-1) s, m2 = E s^2, tau = Var s', all in closed form
@@ -60,7 +60,9 @@ def test_a_jump_has_no_slope_but_a_linear_part() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_moments_agree_with_sampling_and_parts(name: str) -> None:
-    """Stein's identity E s' = E z s, E z s' = E (z^2-1) s for every continuous activation, and a Monte-Carlo check."""
+    """Stein's identity E s' = E z s, E z s' = E (z^2-1) s for every continuous activation, and a
+    Monte-Carlo check.
+    """
     made = activation(name)
     if name != "sign":
         assert made.slope_moments.mean == pytest.approx(made.moments.linear, abs=1e-12)
@@ -113,6 +115,7 @@ def test_equality_text_and_pickling() -> None:
     assert activation(first) is first
 
 
+@needs_jax
 def test_jax_functions_work_on_both_sides() -> None:
     elu = activation(lambda z: jnp.where(z > 0, z, jnp.expm1(z)), kinks=[0.0])
     same = activation("maximum(z, 0) + minimum(exp(z) - 1, 0)")

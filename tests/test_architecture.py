@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 import tomllib
@@ -13,71 +14,168 @@ from firststep.problem import Problem
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "firststep"
-# Each part may import only from the parts before it. theory and simulation share problem and numerics, never each other.
-LAYERS = [
-    {"errors", "typing"},
-    {"numerics"},
-    {"expressions"},
-    {"parsing"},
-    {"activations", "readouts"},
-    {"teacher_terms"},
-    {"problem", "inputs"},
-    {"given_layer"},
-    {"results"},
-    {"theory", "simulation"},
-    {"estimators"},
-    {"store"},
-    {"compare"},
-    {"spectrum"},
-    {"sweep"},
-    {"plots"},
-    {"figures"},
-    {"web"},
-    {"cli_sweep", "cli_explore", "cli_features", "cli_spectrum"},
-    {"cli", "__main__"},
-]
+# What a folder holds, from the ground floor to the roof. A file or a folder may import only from
+# the floors below its own, wherever in the file the import stands. "" is the package itself.
+# theory and simulation share problem and numerics, never each other.
+ROOMS: dict[str, list[set[str]]] = {
+    "": [
+        {"errors", "typing"},
+        {"numerics"},
+        {"expressions"},
+        {"parsing"},
+        {"activations", "readouts"},
+        {"teacher_terms"},
+        {"problem", "inputs"},
+        {"given_layer"},
+        {"results"},
+        {"theory", "simulation"},
+        {"estimators"},
+        {"store"},
+        {"compare"},
+        {"spectrum"},
+        {"sweep"},
+        {"plots"},
+        {"figures"},
+        {"web"},
+        {"cli_sweep", "cli_explore", "cli_features", "cli_spectrum"},
+        {"cli"},
+        {"__main__"},
+    ],
+    "numerics": [
+        {"library", "threads", "devices"},
+        {"batches", "linear_algebra", "quadrature"},
+        {"newton", "neuron_moments"},
+    ],
+    "theory": [{"student"}, {"step"}, {"closed_forms"}, {"one_step", "given_layer"}, {"spectrum"}],
+    "theory/closed_forms": [{"small_step", "bound"}, {"weights"}],
+    "theory/one_step": [
+        {"question", "labels", "system"},
+        {"nodes"},
+        {"moments", "resolvent"},
+        {"response", "mean"},
+        {"fit", "risk"},
+        {"solve", "differentiable"},
+        {"prediction"},
+        {"predict"},
+        {"optimum"},
+    ],
+    "theory/given_layer": [
+        {"directions", "nodes", "matrices"},
+        {"layer"},
+        {"fit"},
+        {"risk"},
+        {"prediction"},
+        {"predict"},
+    ],
+    "theory/spectrum": [{"resolvent"}, {"outliers"}, {"law"}],
+    "simulation": [
+        {"randomness", "design"},
+        {"backends"},
+        {"data"},
+        {"weights"},
+        {"fit"},
+        {"models"},
+        {"running"},
+    ],
+    "simulation/data": [{"rows", "teachers"}],
+    "simulation/weights": [{"draw", "optimizers"}],
+    "simulation/fit": [{"features", "ridge"}],
+    "simulation/models": [{"observables"}, {"network"}, {"baselines"}],
+    "simulation/running": [
+        {"workers", "diagnosis"},
+        {"execute"},
+        {"simulate", "given"},
+        {"layer"},
+        {"spectra"},
+    ],
+    "estimators": [{"rows", "kernel"}, {"ridge_path"}, {"training"}, {"learners"}],
+    "sweep": [{"units"}, {"experiment", "executors"}, {"engine", "table"}, {"run", "watching"}],
+    "web": [
+        {"words", "presets", "asked", "pool"},
+        {"about", "pages", "simulations", "takeaway"},
+        {"answers", "server"},
+        {"export", "worker"},
+    ],
+}
+WRONG: set[tuple[str, str]] = set()  # arrows that point the wrong way and are to be mended
 
 
-def _part(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def _modules() -> dict[str, Path]:
+    """Every module but the front doors of folders, by its place in the package."""
+    return {
+        path.relative_to(SOURCE).with_suffix("").as_posix(): path
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.name != "__init__.py"
+    }
+
+
+def _place(name: str) -> str | None:
+    """Where ``firststep.a.b`` is: a/b, if that is a file or a folder of the package."""
+    place = SOURCE.joinpath(*name.split(".")[1:])
+    known = place.with_suffix(".py").exists() or (place / "__init__.py").exists()
+    return place.relative_to(SOURCE).as_posix() if known and place != SOURCE else None
 
 
 def _imports(path: Path) -> set[str]:
-    found = set()
+    """What a file imports of the package, at its top or inside a function."""
+    names: list[str | None] = []
     for node in ast.walk(ast.parse(path.read_text())):
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.module
-            and node.module.split(".")[0] == "firststep"
-        ):
-            names = (
-                [node.module.split(".")[1]]
-                if "." in node.module
-                else [alias.name for alias in node.names]
-            )
-            found.update(names)
-        elif isinstance(node, ast.Import):
-            found.update(
-                a.name.split(".")[1] for a in node.names if a.name.startswith("firststep.")
-            )
-    return found
+        if isinstance(node, ast.Import):
+            names += [_place(a.name) for a in node.names if a.name.startswith("firststep.")]
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level or module.split(".")[0] == "firststep":
+                assert not node.level, f"{path}: imports are written in full"
+                names += [_place(f"{module}.{a.name}") or _place(module) for a in node.names]
+    return {name for name in names if name is not None}
+
+
+def _floors(room: str) -> dict[str, int]:
+    return {name: floor for floor, names in enumerate(ROOMS[room]) for name in names}
+
+
+def test_every_file_has_its_floor() -> None:
+    for room in ROOMS:
+        folder = SOURCE / room
+        there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+        there |= {path.parent.name for path in folder.glob("*/__init__.py")}
+        assert there == set(_floors(room)), room or "firststep"
+    for room in ("theory", "simulation"):
+        for folder in (SOURCE / room).glob("*/__init__.py"):
+            assert folder.parent.relative_to(SOURCE).as_posix() in ROOMS
 
 
 def test_data_flows_one_way() -> None:
-    level = {part: number for number, layer in enumerate(LAYERS) for part in layer}
-    for path in SOURCE.rglob("*.py"):
-        part = _part(path)
-        if part == "__init__":
-            continue
-        assert part in level, f"{path} has no place in the layers"
+    wrong = set()
+    for name, path in _modules().items():
         for imported in _imports(path):
-            if imported == part or imported not in level:
-                continue
-            assert level[imported] < level[part], f"{path.name} ({part}) imports {imported}"
+            parts, others = name.split("/"), imported.split("/")
+            shared = 0
+            while shared < min(len(parts), len(others)) and parts[shared] == others[shared]:
+                shared += 1
+            room = "/".join(parts[:shared])
+            if room not in ROOMS or shared in (len(parts), len(others)):
+                continue  # a room without floors; or the front door of one's own folder
+            floors = _floors(room)
+            if floors[others[shared]] >= floors[parts[shared]]:
+                wrong.add((name, imported))
+    assert wrong == WRONG
+
+
+def test_no_import_goes_round_in_a_circle() -> None:
+    """An import inside a function counts: it would hide the circle, not break it."""
+    arrows = {
+        name: {other for other in _imports(path) if (name, other) not in WRONG and other != name}
+        for name, path in _modules().items()
+    }
+    assert list(graphlib.TopologicalSorter(arrows).static_order())
 
 
 def test_importing_is_light() -> None:
-    program = "import firststep, sys; print([m for m in ('jax', 'matplotlib', 'sklearn', 'rich', 'cyclopts') if m in sys.modules])"
+    program = (
+        "import firststep, sys; heavy = ('jax', 'matplotlib', 'sklearn', 'rich', 'cyclopts'); "
+        "print([name for name in heavy if name in sys.modules])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -7,10 +7,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from firststep.cli import run
+from tests.backends import needs_jax
 
 ROOT = Path(__file__).parent.parent
 SMALLER = [("1000", "40"), ("500", "30"), ("replicates=20", "replicates=2")]
@@ -21,18 +23,17 @@ def blocks(page: str, language: str) -> list[str]:
     return [text for kind, text in found if kind == language]
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "docs/simulation.md",
-        "docs/sweeps.md",
-        "docs/api.md",
-        "docs/layers.md",
-        "docs/inputs.md",
-        "docs/estimators.md",
-    ],
-)
+PAGES = ("README", "api", "estimators", "inputs", "layers", "simulation", "sweeps")
+
+
+def with_examples(page: str) -> Any:
+    """A page as a parameter; one whose examples use JAX needs it."""
+    path = f"{page}.md" if page == "README" else f"docs/{page}.md"
+    marks = [needs_jax] if any("jax" in code for code in blocks(path, "python")) else []
+    return pytest.param(path, id=page, marks=marks)
+
+
+@pytest.mark.parametrize("page", [with_examples(page) for page in PAGES])
 def test_python_examples_run(page: str) -> None:
     import firststep
 

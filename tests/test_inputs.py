@@ -1,4 +1,6 @@
-"""Laws of the inputs as texts and files, their options, what the command line and experiments make of them, and the diagnosis."""
+"""Laws of the inputs as texts and files, their options, what the command line and experiments make
+of them, and the diagnosis.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ from firststep.sweep.units import Replicate
 ROWS = np.random.default_rng(0).standard_normal((400, 6)) * [1, 2, 3, 4, 5, 6] + 1
 
 
-# Texts ------------------------------------------------------------------------------------------------------------------------
+# Texts --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_nonsense_texts(source: object, words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-# Arrays and files -------------------------------------------------------------------------------------------------------------
+# Arrays and files ---------------------------------------------------------------------------------
 
 
 def test_arrays_are_compared_by_content() -> None:
@@ -296,7 +298,7 @@ def test_covariances_are_compared_by_content() -> None:
         CovarianceInputs.of("identity")
 
 
-# Where they are used ----------------------------------------------------------------------------------------------------------
+# Where they are used ------------------------------------------------------------------------------
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -416,11 +418,13 @@ def test_the_example_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> Non
     assert "trusted: the Gaussian theory" in printed
 
 
-# Diagnosis --------------------------------------------------------------------------------------------------------------------
+# Diagnosis ----------------------------------------------------------------------------------------
 
 
 def test_the_numbers_of_the_diagnosis_against_their_definitions() -> None:
-    """On data where everything is off, against closed forms of its law: x = m + s * C^(1/2) t with t elliptical."""
+    """On data where everything is off, against closed forms of its law: x = m + s * C^(1/2) t with
+    t elliptical.
+    """
     rng = np.random.default_rng(0)
     d, count = 60, 20_000
     variances = np.linspace(0.5, 2.5, d)

@@ -1,4 +1,6 @@
-"""The notebooks of examples/ run in a fresh kernel, and the outputs kept in them are what this library gives."""
+"""The notebooks of examples/ run in a fresh kernel, and the outputs kept in them are what this
+library gives.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ from typing import Any
 
 import nbformat
 import pytest
+
+from tests.backends import needs_jax
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "examples"
@@ -40,7 +44,9 @@ def outputs(notebook: Any) -> list[Any]:
 
 
 def execute(notebook: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """In a process of its own: what Jupyter warns about is not our business, and its event loops end with it."""
+    """In a process of its own: what Jupyter warns about is not our business, and its event loops
+    end with it.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
     return subprocess.run(
         [sys.executable, FOLDER / "execute.py", notebook, "--out", folder],
@@ -69,7 +75,9 @@ def texts(notebook: Any) -> list[str]:
 
 
 def differences(text: str, other: str) -> list[str]:
-    """Words that are not the same, and numbers that are not to about two per cent or one and a half of their last digits."""
+    """Words that are not the same, and numbers that are not to about two per cent or one and a half
+    of their last digits.
+    """
     words, others = (" ".join(NUMBER.sub("#", each).split()) for each in (text, other))
     if words != others:
         return [f"{words!r} became {others!r}"]
@@ -152,7 +160,14 @@ def test_links_lead_somewhere(name: str) -> None:
         assert "://" in target or (FOLDER / target).exists(), target
 
 
-@pytest.mark.parametrize("name", NAMES)
+def to_run(name: str) -> Any:
+    """A notebook as a parameter; one whose code uses JAX needs it."""
+    cells = [cell for cell in read(FOLDER / f"{name}.ipynb").cells if cell.cell_type == "code"]
+    marks = [needs_jax] if any("jax" in cell.source for cell in cells) else []
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [to_run(name) for name in NAMES])
 def test_it_runs_and_says_what_is_kept(name: str, tmp_path: Path) -> None:
     path = FOLDER / f"{name}.ipynb"
     done = execute(path, tmp_path)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firststep import InvalidParameter, Problem, readout_law
+from tests.backends import jnp, needs_jax
 
 GOOD = dict(student="tanh", teacher="sin", alpha=3, beta=1)
 
@@ -221,9 +222,8 @@ def test_sizes_that_overflow() -> None:
         make(alpha=1e308).sizes(60)
 
 
+@needs_jax
 def test_functions_without_text_are_not_written() -> None:
-    import jax.numpy as jnp
-
     with pytest.raises(InvalidParameter, match="student must be a name or an expression"):
         make(student=lambda z: jnp.tanh(z)).to_toml()
 

@@ -1,6 +1,6 @@
 """The verb ``spectrum`` and its command: predicted spectra beside those of networks.
 
-``python tests/test_spectrum.py`` prints the tables of docs/spectra.md.
+``python tests/scripts/spectrum_tables.py`` prints the tables of docs/spectra.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from firststep import InvalidParameter, Problem, simulate, spectral_law, spectrum, weight_spectrum
 from firststep.cli import run
 from firststep.errors import NotEnoughMemory
-from firststep.results import Interrupted, with_error
+from firststep.results import Interrupted
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.running.spectra import layer_spectrum
 from firststep.spectrum import Spectrum, _compared, distance
@@ -105,7 +105,9 @@ def test_the_spectra_are_those_of_simulate() -> None:
 
 @pytest.mark.parametrize("alpha", [0.5, 3.0])
 def test_the_kernel_is_that_of_the_ridge_samples(alpha: float) -> None:
-    """Both shapes against the singular values of all features at once; the ridge fit's own training error from the same kernel."""
+    """Both shapes against the singular values of all features at once; the ridge fit's own training
+    error from the same kernel.
+    """
     from firststep.simulation.running.layer import first_layer
 
     question = Problem(
@@ -147,8 +149,8 @@ def test_what_comes_back(tmp_path: Path) -> None:
     assert told["levels"][1]["z"] is None
     assert np.shape(told["simulated"]) == (2, 60)
     assert (
-        "eigenvalues of F^T F/n: tanh learns tanh, d = 60, N = 60, n0 = 30, n = 120, 2 networks, seed 0"
-        in str(found)
+        "eigenvalues of F^T F/n: tanh learns tanh, "
+        "d = 60, N = 60, n0 = 30, n = 120, 2 networks, seed 0" in str(found)
     )
     assert "<table>" in found._repr_html_()
     assert found["outlier 1"] == found.outliers[0]
@@ -284,27 +286,3 @@ def test_every_case_of_the_page(name: str, of: str) -> None:
     found = spectrum(CASES[name], of, 600, 12)
     assert found.distance < 10 / found.simulated.shape[1]
     assert all(abs(level.z) < 4 for level in found.outliers)
-
-
-def print_tables(dimension: int = 600, replicates: int = 12) -> None:
-    for of in ("weights", "kernel"):
-        print(
-            "| problem | outliers: theory | networks (z) | largest in the bulk | networks | KS distance | isotropic |"
-        )
-        print("|" + " --- |" * 7)
-        for name, question in CASES.items():
-            found = spectrum(question, of, dimension, replicates)
-            other = spectral_law(found.law.problem, of, "isotropic")
-            theory = ", ".join(f"{level.theory:.4g}" for level in found.outliers) or "none"
-            networks = ", ".join(
-                f"{with_error(each.simulated, each.standard_error)} ({each.z:+.1f})"
-                for each in found.outliers
-            )
-            top = found["largest in the bulk"]
-            edge = f"{top.theory:.4g} | {with_error(top.simulated, top.standard_error)}"
-            distances = f"{found.distance:.4f} | {distance(other, found.simulated):.4f}"
-            print(f"| {name} | {theory} | {networks} | {edge} | {distances} |", flush=True)
-
-
-if __name__ == "__main__":
-    print_tables()

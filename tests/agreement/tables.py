@@ -1,7 +1,10 @@
-"""Published numbers for the simulator to reproduce: mean and standard error of independent simulations.
+"""Published numbers for the simulator to reproduce: mean and standard error of independent
+simulations.
 
-``SECTION_9``: networks and spiked random features at d = 2000, rows on the sphere, all-ones readout, no noise.
-``CONVERGENCE``: spiked random features of tanh learning sin at several sizes. ``SMALL_STEP``: the network with a small step.
+``SECTION_9``: networks and spiked random features at d = 2000, rows on the sphere, all-ones
+readout, no noise.
+``CONVERGENCE``: spiked random features of tanh learning sin at several sizes. ``SMALL_STEP``: the
+network with a small step.
 ``reference()``: 59 networks simulated by other code, tests/data/reference.json.
 """
 
@@ -120,7 +123,8 @@ def reference() -> tuple[Case, ...]:
         problem = Problem(
             **fields, readout=entry["readout"], init=entry["init"], ridge=tuple(entry["ridge"])
         )
-        setting = f"{entry['readout']}, {entry['init']}, alpha0 {entry['alpha0']:g}, step {entry['step']:g}"
+        laws = f"{entry['readout']}, {entry['init']}"
+        setting = f"{laws}, alpha0 {entry['alpha0']:g}, step {entry['step']:g}"
         name = f"{entry['student']}/{entry['teacher']}, {setting}"
         cases.append(
             Case(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import tables
-from agree import compare
+from tests.agreement import tables
+from tests.scripts.agree import compare
 
 REFERENCE = tables.reference()
 

@@ -1,25 +1,25 @@
-"""Theory against simulated networks at generic problems: small sizes here, full sizes behind the slow marker."""
+"""Theory against simulated networks at generic problems: small sizes here, full sizes behind the
+slow marker.
+"""
 
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from firststep import InvalidParameter, Problem, compare
-
-sys.path.insert(0, str(Path(__file__).parent))
-import theory_table
-from theory_table import CASES, agrees, full_size, name, problem
+from tests.scripts import theory_table
+from tests.scripts.theory_table import CASES, agrees, full_size, name, problem
 
 
 @pytest.mark.parametrize("case", CASES[::3], ids=name)
 def test_small_networks_land_on_the_theory(case: tuple[Any, ...]) -> None:
-    """At d = 400 the theory keeps its corrections of order 1/d only in part: 3 standard errors, or 3 %."""
+    """At d = 400 the theory keeps its corrections of order 1/d only in part: 3 standard errors, or
+    3 %.
+    """
     found = compare(problem(case), 400, 10, 7)
     assert agrees(found, tolerance=0.03) == []
 

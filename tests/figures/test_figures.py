@@ -1,4 +1,6 @@
-"""The quick form of every figure: it is made, and its theory agrees with its simulation. Minutes: ``make test-slow``."""
+"""The quick form of every figure: it is made, and its theory agrees with its simulation. Minutes:
+``make test-slow``.
+"""
 
 from __future__ import annotations
 

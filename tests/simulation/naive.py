@@ -1,4 +1,6 @@
-"""The experiment written as plainly as possible, on the same random numbers: nothing in blocks, every matrix formed."""
+"""The experiment written as plainly as possible, on the same random numbers: nothing in blocks,
+every matrix formed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def rows(
     table=None,
     first: int = 0,
 ):  # type: ignore[no-untyped-def]
-    """The law of the inputs by its definition; quantile functions by scipy.stats. ``table``: data, read from row ``first`` on."""
+    """The law of the inputs by its definition; quantile functions by scipy.stats. ``table``: data,
+    read from row ``first`` on.
+    """
     if table is not None:
         order = np.argsort(draws.uniform("data rows", len(table)), kind="stable")
         return table[order[first : first + count]]
@@ -77,7 +81,9 @@ def data(  # type: ignore[no-untyped-def]
 
 
 def directions(draws: HostDraws, d: int, terms: int):  # type: ignore[no-untyped-def]
-    """theta, and the orthonormal directions of further terms by a QR decomposition with positive diagonal."""
+    """theta, and the orthonormal directions of further terms by a QR decomposition with positive
+    diagonal.
+    """
     vectors = [
         draws.vector("teacher", d),
         *(draws.vector("teacher terms", d, j) for j in range(terms)),

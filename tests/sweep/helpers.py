@@ -31,8 +31,10 @@ def long_file(folder: Path, replicates: int = 150, dimension: int = 80) -> Path:
     """An experiment file that takes some seconds."""
     path = folder / "long.toml"
     path.write_text(
-        'seed = 3\n[problem]\nstudent = "tanh"\nteacher = "sin"\nbeta = 1\nalpha0 = 4\n[axes]\nalpha = [1, 2, 4]\n'
-        f'[predict]\n[simulate]\nmodels = ["network"]\ndimension = {dimension}\nreplicates = {replicates}\n'
+        'seed = 3\n[problem]\nstudent = "tanh"\nteacher = "sin"\nbeta = 1\nalpha0 = 4\n'
+        "[axes]\nalpha = [1, 2, 4]\n"
+        '[predict]\n[simulate]\nmodels = ["network"]\n'
+        f"dimension = {dimension}\nreplicates = {replicates}\n"
     )
     return path
 
@@ -58,7 +60,9 @@ def wanted_keys(path: Path) -> set[str]:
 
 
 def contents(path: Path) -> dict[str, Any]:
-    """Everything a store holds that must not depend on how it was computed: key, status, numbers but the times, arrays."""
+    """Everything a store holds that must not depend on how it was computed: key, status, numbers
+    but the times, arrays.
+    """
     with Store(path, create=False) as store:
         return {
             record.key: (

@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from helpers import table
 
 from firststep.cli import run
+from tests.sweep.helpers import table
 
 SMALL = """
 [problem]

@@ -1,4 +1,4 @@
-"""A real Dask cluster: a scheduler and two worker processes, one of which is killed during the run."""
+"""A real Dask cluster: a scheduler and two workers, one of which is killed during the run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers import contents, finish, long_file, start
 
 from firststep import InvalidParameter, run_sweep
 from firststep.store import Store
 from firststep.sweep.executors import Dask
+from tests.sweep.helpers import contents, finish, long_file, start
 
 
 @pytest.fixture

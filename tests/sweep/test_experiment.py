@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import PROBLEM, table
 
 from firststep import Experiment, InvalidParameter, Problem
 from firststep.sweep.units import Predictions, Replicate
+from tests.backends import jnp, needs_jax
+from tests.sweep.helpers import PROBLEM, table
 
 
 def test_grid_of_crossed_and_zipped_axes() -> None:
@@ -155,9 +156,8 @@ def test_unreadable_files(tmp_path: Path) -> None:
             Experiment.from_toml(path)
 
 
+@needs_jax
 def test_a_function_of_a_script_has_no_name_to_keep() -> None:
-    import jax.numpy as jnp
-
     with pytest.raises(InvalidParameter, match="a name or an expression"):
         Experiment.from_dict(
             table(problem={**PROBLEM, "student": lambda z: jnp.tanh(z) + 0.1 * jnp.sin(z) ** 3})

@@ -1,4 +1,6 @@
-"""What happens to a sweep in the real world: kill -9, Ctrl-C, a full disk, two sweeps at once. Nothing finished may be lost."""
+"""What happens to a sweep in the real world: kill -9, Ctrl-C, a full disk, two sweeps at once.
+Nothing finished may be lost.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import contents, finish, long_file, start, wanted_keys
 
 from firststep.store import Store
+from tests.sweep.helpers import contents, finish, long_file, start, wanted_keys
 
 
 def done(path: Path) -> dict[str, str]:
@@ -55,7 +57,7 @@ def test_kill_nine_of_the_main_process_at_random_moments(
     store = path.with_suffix(".db")
     rng = random.Random(5)
     before: dict[str, str] = {}
-    for kill in range(9):
+    for kill in range(6):
         process = start("sweep", "run", path, "--workers", 2)
         if kill % 3 == 2:  # while it starts
             time.sleep(rng.uniform(0.0, 1.5))
@@ -192,7 +194,8 @@ def test_a_truncated_store_is_repaired_and_finished(
 def test_failures_are_listed_and_the_exit_code_tells(tmp_path: Path) -> None:
     path = tmp_path / "fails.toml"
     path.write_text(
-        '[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n[axes]\nridge=[0.0, 0.1]\n[predict]\n'
+        '[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n'
+        "[axes]\nridge=[0.0, 0.1]\n[predict]\n"
     )
     code, out, err = finish(start("sweep", "run", path))
     assert code == 1

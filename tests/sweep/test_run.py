@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import PROBLEM, contents, table
 
 from firststep import Experiment, InvalidParameter, Problem, predict, run_sweep, simulate
 from firststep.store import DONE, LOST, REFUSED, Store
@@ -16,6 +15,8 @@ from firststep.sweep import units as units_module
 from firststep.sweep.engine import execute
 from firststep.sweep.executors import ThisMachine
 from firststep.sweep.units import Predictions, Replicate, compute
+from tests.backends import needs_jax
+from tests.sweep.helpers import PROBLEM, contents, table
 
 
 def test_numbers_are_those_of_predict_and_simulate(tmp_path: Path) -> None:
@@ -210,6 +211,7 @@ def test_one_device_takes_one_process() -> None:
         ThisMachine(4).count(units)
 
 
+@needs_jax
 def test_jax_backend_in_a_sweep(tmp_path: Path) -> None:
     grid = table(
         axes=dict(alpha=[2], ridge=[0.01]),

@@ -1,18 +1,25 @@
-"""The equations of the theory, transcribed one by one and solved by plain damped iteration: an oracle, not a tool.
+"""The equations of the theory, transcribed one by one and solved by plain damped iteration: an
+oracle, not a tool.
 
-``exact``      the exact theory in its first form, equations 1-26 with 9a-9i, for ``bulk="exact"`` and ``bulk="isotropic"``;
-``isotropic``  the isotropic bulk in its own P x P form (spiked random features: what model ``spiked`` simulates);
+``exact``      the exact theory in its first form, equations 1-26 with 9a-9i, for ``bulk="exact"``
+and ``bulk="isotropic"``;
+``isotropic``  the isotropic bulk in its own P x P form (spiked random features: what model
+``spiked`` simulates);
 ``odd_single`` the special case with its scalar transforms (odd student, one |readout value|).
 
-Nothing of ``firststep.theory`` is used. The letters are those of the pages; numbers in comments are their equation numbers.
-Every derivative with respect to S is a complex step through a map that is analytic in all its arguments (no conjugation, no
-modulus), with one linear solve for the implicit part. Leading axes are batch axes: B perturbations are evaluated at once.
+Nothing of ``firststep.theory`` is used. The letters are those of the pages; numbers in comments are
+their equation numbers. Every derivative with respect to S is a complex step through a map that is
+analytic in all its arguments (no conjugation, no modulus), with one linear solve for the implicit
+part. Leading axes are batch axes: B perturbations are evaluated at once.
 
 Choices the pages leave open:
-- d infinite is taken analytically: m is the weighted projection on span{mu0[p, .]} plus the rest (``mean_part``), whose rank is cut
+- d infinite is taken analytically: m is the weighted projection on span{mu0[p, .]} plus the rest
+(``mean_part``), whose rank is cut
   at ``mean_tolerance`` relative to the size of the features; the N term of J drops out.
-- N = beta d and n = alpha d are not rounded at finite d, and eta-tilde = step * N**(step_exponent - 1/2).
-- no step (alpha0 = 0 or step = 0): eta-tilde = 0, and v is whatever alpha0 = 1 would give; nothing depends on it.
+- N = beta d and n = alpha d are not rounded at finite d, and eta-tilde = step * N**(step_exponent -
+1/2).
+- no step (alpha0 = 0 or step = 0): eta-tilde = 0, and v is whatever alpha0 = 1 would give; nothing
+depends on it.
 """
 
 from __future__ import annotations
@@ -36,7 +43,7 @@ class Failed(ArithmeticError):
     """The iteration did not converge."""
 
 
-# Quadrature ---------------------------------------------------------------------------------------------------------------------
+# Quadrature ---------------------------------------------------------------------------------------
 
 
 def expectation(function: Callable[[np.ndarray], np.ndarray], kinks: Any = ()) -> np.ndarray:
@@ -51,7 +58,9 @@ def panels(
     count: int = 24,
     reach: float = 9.5,
 ):
-    """z and weights (..., nodes) for E f(shift + scale z), Gauss-Legendre panels split at every kink; f may be steep."""
+    """z and weights (..., nodes) for E f(shift + scale z), Gauss-Legendre panels split at every
+    kink; f may be steep.
+    """
     unit, unit_weights = np.polynomial.legendre.leggauss(count)
     regular = np.broadcast_to(
         np.arange(-reach, reach + width / 2, width), (*shift.shape, round(2 * reach / width) + 1)
@@ -73,7 +82,9 @@ def evaluate(activation: Activation, x: np.ndarray) -> np.ndarray:
 
 
 def shifted(activation: Activation, shift: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, ...]:
-    """E s, E z s, E (s - E s - z E z s)^2, E He2 s, E s^2 at s = s(shift + scale z), row by row to save memory."""
+    """E s, E z s, E (s - E s - z E z s)^2, E He2 s, E s^2 at s = s(shift + scale z), row by row to
+    save memory.
+    """
     out = [np.empty(shift.shape) for _ in range(5)]
     for index in np.ndindex(shift.shape[:-1]):
         z, w = panels(shift[index], scale[index], activation.kinks)
@@ -89,7 +100,7 @@ def shifted(activation: Activation, shift: np.ndarray, scale: np.ndarray) -> tup
     return tuple(out)
 
 
-# Eqs. 1-9c: everything that does not depend on S ---------------------------------------------------------------------------------
+# Eqs. 1-9c: everything that does not depend on S --------------------------------------------------
 
 
 @dataclass
@@ -116,7 +127,9 @@ def label_grid(problem: Problem, shift: float) -> Labels:
 
 
 def block_lanczos(labels: Labels, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """4. Nodes y_j and weights w^a_j, E[G^a f(yhat)] = sum_j w^a_j f(y_j): block Lanczos of diag(yhat) from {1, G}."""
+    """4. Nodes y_j and weights w^a_j, E[G^a f(yhat)] = sum_j w^a_j f(y_j): block Lanczos of
+    diag(yhat) from {1, G}.
+    """
     root = np.sqrt(labels.w)
     Q, first = np.linalg.qr(np.stack([root, root * labels.G], axis=1))
     blocks = [Q]
@@ -371,7 +384,7 @@ def setup(
     )
 
 
-# Linear algebra on batches, without conjugation -----------------------------------------------------------------------------------
+# Linear algebra on batches, without conjugation ---------------------------------------------------
 
 
 def tr(matrix: np.ndarray) -> np.ndarray:
@@ -397,7 +410,9 @@ def quad(left: np.ndarray, middle: np.ndarray, right: np.ndarray) -> np.ndarray:
 def directions(
     function: Callable[..., tuple[np.ndarray, ...]], point: tuple[np.ndarray, ...], chunk: int
 ) -> np.ndarray:
-    """Jacobian of the flattened ``function`` in the flattened real ``point`` by complex steps, (outputs, inputs)."""
+    """Jacobian of the flattened ``function`` in the flattened real ``point`` by complex steps,
+    (outputs, inputs).
+    """
     sizes = [x.size for x in point]
     total = sum(sizes)
     columns = []
@@ -416,7 +431,9 @@ def directions(
 def mean_part(
     s: Setup, S: np.ndarray, E: np.ndarray, K1: np.ndarray, X: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, ...]:
-    """m, g = S (h0 - m) and H of 19, 20 with K = sum_p (N pi_p/E_p) mu0 mu0^T + K1 (real, no batch)."""
+    """m, g = S (h0 - m) and H of 19, 20 with K = sum_p (N pi_p/E_p) mu0 mu0^T + K1 (real, no
+    batch).
+    """
     if not s.infinite:
         K = (s.mu0.T * (s.N * s.pi / E)) @ s.mu0 + K1
         left = np.eye(S.size) + K * S
@@ -475,7 +492,9 @@ def iterate(
     tolerance: float,
     limit: int,
 ) -> tuple[tuple[np.ndarray, ...], float, int]:
-    """Damped iteration until max |F(x) - x| / scale <= tolerance for every unknown; keeps the best once rounding stalls it."""
+    """Damped iteration until max |F(x) - x| / scale <= tolerance for every unknown; keeps the best
+    once rounding stalls it.
+    """
     best, best_state, since = math.inf, state, 0
     for count in range(limit):
         new = step(*state)
@@ -696,7 +715,8 @@ def exact(
         limit,
     )
 
-    # 25: dx/dS = (I - dF/dx)^-1 dF/dS, then every total derivative as one complex step along (dS, dx)
+    # 25: dx/dS = (I - dF/dx)^-1 dF/dS, then every total derivative as one complex step along (dS,
+    # dx)
     m = r + P
     chunk = max(8, int(3e6 / (pencil.y.size * m * m)))
     jacobian = directions(pencil.step, (S, E, g), chunk)

@@ -1,4 +1,6 @@
-"""Closed forms against published formulas of another form, long arithmetic, random matrices and brute force."""
+"""Closed forms against published formulas of another form, long arithmetic, random matrices and
+brute force.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +53,15 @@ def base(**changes) -> Problem:  # type: ignore[no-untyped-def]
     return made("tanh", "tanh", 2, 1, 0.1, 2, 2, 0.1).replace(**changes)
 
 
-# Independent routes ---------------------------------------------------------------------------------------------------------------
+# Independent routes -------------------------------------------------------------------------------
 
 
 def mei_montanari_risk(problem: Problem, digits: int = 120) -> float:
-    """Random-features ridge risk by Theorem 1 of Mei and Montanari (arXiv 1908.05355), in long arithmetic.
+    """Random-features ridge risk by Theorem 1 of Mei and Montanari (arXiv 1908.05355), in long
+    arithmetic.
 
-    Their psi1 = N/d, psi2 = n/d, zeta = c1/mu2, ridge (N lambda/d)|a|^2 on sum a_i s(.) without 1/sqrt N: lambda = ridge/beta.
-    nu1 = i p, nu2 = i q on the imaginary axis, chi = nu1 nu2 = -p q.
+    Their psi1 = N/d, psi2 = n/d, zeta = c1/mu2, ridge (N lambda/d)|a|^2 on sum a_i s(.) without
+    1/sqrt N: lambda = ridge/beta. nu1 = i p, nu2 = i q on the imaginary axis, chi = nu1 nu2 = -p q.
     """
     student, teacher = problem.student.moments, problem.teacher.moments
     with localcontext() as context:
@@ -69,7 +72,8 @@ def mei_montanari_risk(problem: Problem, digits: int = 120) -> float:
             Decimal(student.linear) ** 2 / Decimal(student.nonlinear_variance),
         )
         x2 = psi1 * psi2 * (Decimal(problem.ridges[0]) / psi1) / mu2
-        # p = (psi1 - h)/x, q = (psi2 - h)/x with h = pq (1 + zeta^2/(1 + zeta^2 pq)); bisection for pq
+        # p = (psi1 - h)/x, q = (psi2 - h)/x with h = pq (1 + zeta^2/(1 + zeta^2 pq)); bisection for
+        # pq
         low, high = Decimal(0), min(psi1, psi2)
         for _ in range(4 * digits):
             pq = (low + high) / 2
@@ -106,9 +110,11 @@ def mei_montanari_risk(problem: Problem, digits: int = 120) -> float:
 
 
 def long_gain(problem: Problem, digits: int = 80) -> float:
-    """delta from theta^T (W1 W1^T + rho)^-1 theta = m - Delta, with derivatives in S as differences in long arithmetic.
+    """delta from theta^T (W1 W1^T + rho)^-1 theta = m - Delta, with derivatives in S as differences
+    in long arithmetic.
 
-    risk + noise^2 = {mu2*^2 + noise^2 + (c1*/c1)^2 d/dS [D (m - Delta)]}/(1 - Gamma), and alpha (1 - Gamma) = S d/dS [alpha S + r].
+    risk + noise^2 = {mu2*^2 + noise^2 + (c1*/c1)^2 d/dS [D (m - Delta)]}/(1 - Gamma), and alpha (1
+    - Gamma) = S d/dS [alpha S + r].
     """
     student, teacher, law = problem.student.moments, problem.teacher.moments, problem.readout
     with localcontext() as context:
@@ -154,10 +160,12 @@ def long_gain(problem: Problem, digits: int = 80) -> float:
 
 
 def random_matrix_gain(problem: Problem, d: int, seed: int) -> float:
-    """delta with actual matrices W0 and W1 = W0 + eta c1 v a^T in the Gaussian equivalent features, S and Gamma from the theory.
+    """delta with actual matrices W0 and W1 = W0 + eta c1 v a^T in the Gaussian equivalent features,
+    S and Gamma from the theory.
 
-    Feature covariance Sigma = c1^2 W^T W + mu2^2 + (c0^2 + c2^2/(2d)) 11^T; A = S Sigma + ridge. With x = c1 W^T theta the risk is
-    {const - 2 S c1*^2 x^T A^-1 x + (S c1*)^2 x^T A^-1 Sigma A^-1 x}/(1 - Gamma). The mean over v and -v fluctuates less.
+    Feature covariance Sigma = c1^2 W^T W + mu2^2 + (c0^2 + c2^2/(2d)) 11^T; A = S Sigma + ridge.
+    With x = c1 W^T theta the risk is {const - 2 S c1*^2 x^T A^-1 x + (S c1*)^2 x^T A^-1 Sigma A^-1
+    x}/(1 - Gamma). The mean over v and -v fluctuates less.
     """
     rng = np.random.default_rng(seed)
     N, student, teacher, theory = (
@@ -188,9 +196,11 @@ def random_matrix_gain(problem: Problem, d: int, seed: int) -> float:
     )
 
 
-# The small step -------------------------------------------------------------------------------------------------------------------
+# The small step -----------------------------------------------------------------------------------
 
-TABLE = [  # student, teacher, alpha, beta, ridge, alpha0, step, noise; R0, R1, delta, each found once by other code
+# student, teacher, alpha, beta, ridge, alpha0, step, noise; R0, R1, delta, each found once by other
+# code
+TABLE = [
     ("tanh", "tanh", 2, 1, 0.1, 2, 1, 0.1, 0.19785441, 0.18440875, 0.01344566),
     ("tanh", SOFTPLUS, 2, 2, 0.01, 1, 3, 0.25, 0.15883047, 0.15072723, 0.00810324),
     ("erf", RELU, 4, 0.5, 0.1, 5, 2, 0.1, 0.26072704, 0.22157465, 0.03915239),
@@ -305,7 +315,9 @@ def test_the_step_never_harms_with_a_centred_readout() -> None:
 
 
 def test_the_step_can_harm_where_the_readout_has_a_mean() -> None:
-    """Student of mean zero with c2 != 0: the shared noise of |x|^2 lies along the mean of the readout."""
+    """Student of mean zero with c2 != 0: the shared noise of |x|^2 lies along the mean of the
+    readout.
+    """
     problem = made(EVEN_AND_LINEAR, "tanh", 20, 100, 0.1, 20, 1, 0.0, readout="ones")
     assert small_step(problem).gain < 0
     assert small_step(problem).gain == pytest.approx(long_gain(problem), rel=1e-9)
@@ -448,9 +460,11 @@ def test_tiny_and_huge_ridges() -> None:
     assert huge.risk == pytest.approx(activation("tanh").moments.second_moment, rel=1e-12)
 
 
-# The spectrum of the weights ------------------------------------------------------------------------------------------------------
+# The spectrum of the weights ----------------------------------------------------------------------
 
-SPECTRUM = [  # student, teacher, beta, alpha0, noise; eta/eta_c, top, overlaps with the gradient, the readout, the teacher
+# student, teacher, beta, alpha0, noise; eta/eta_c, top, overlaps with the gradient, the readout,
+# the teacher
+SPECTRUM = [
     ("tanh", "tanh", 1, 1, 0.1, (0.7, 2.0, 0, 0, 0)),
     ("tanh", "tanh", 1, 1, 0.1, (1.2, 2.0333, 0.3056, 0.3056, 0.1454)),
     ("tanh", "tanh", 1, 1, 0.1, (2, 2.5, 0.75, 0.75, 0.3568)),
@@ -517,11 +531,13 @@ def test_spectrum_of_a_random_matrix(beta: float, readout: str) -> None:
     )
 
 
-# The bound for large steps --------------------------------------------------------------------------------------------------------
+# The bound for large steps ------------------------------------------------------------------------
 
 
 def misfit(student: str, teacher: str, kappas: np.ndarray) -> np.ndarray:
-    """(5.1) by plain sums: a fine uniform grid in x1; in x2 the known integral for relu and abs, else 80 Gauss-Hermite nodes."""
+    """(5.1) by plain sums: a fine uniform grid in x1; in x2 the known integral for relu and abs,
+    else 80 Gauss-Hermite nodes.
+    """
     x = np.linspace(-9, 9, 4002)
     weights = np.exp(-x * x / 2) * (x[1] - x[0]) / math.sqrt(2 * math.pi)
     if student in ("relu", "abs"):
@@ -578,7 +594,10 @@ def test_tau_star_by_brute_force(student: str, teacher: str) -> None:
 
 
 def test_tau_star_with_known_minima() -> None:
-    """hermite2: F(t) = t^2, and E[((1 - k^2) x^2 - 1)^2] is 2/3 at k^2 = 2/3. hermite4: F(t) = t^4, an odd teacher wants k = 0."""
+    """hermite2: F(t) = t^2, and E[((1 - k^2) x^2 - 1)^2] is 2/3 at k^2 = 2/3.
+
+    hermite4: F(t) = t^4, an odd teacher wants k = 0.
+    """
     found = tau_star("hermite2", "hermite2")
     assert (found.value, found.minimiser) == pytest.approx((2 / 3, math.sqrt(2 / 3)), rel=1e-10)
     flat = tau_star("hermite4", "tanh")

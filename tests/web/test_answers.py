@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving import CURVE, NETWORKS, PROBLEM
 
 from firststep import InvalidParameter, Problem, optimal, predict, simulate
 from firststep.figures import catalogue
@@ -20,6 +19,7 @@ from firststep.theory.closed_forms.weights import isotropic_spectrum, weight_spe
 from firststep.web import answers, asked
 from firststep.web.about import about
 from firststep.web.presets import DEFAULTS, presets
+from tests.web.serving import CURVE, NETWORKS, PROBLEM
 
 LIBRARY = Problem(**PROBLEM)
 
@@ -84,7 +84,9 @@ def test_the_parts_of_the_error(generic: Problem, changes: dict[str, Any]) -> No
 
 
 def test_the_scatter_of_the_fit_is_what_networks_scatter() -> None:
-    """along = E(mean - target)^2 by bins of kappa, averaged over networks: its mean is a part that simulation sees."""
+    """along = E(mean - target)^2 by bins of kappa, averaged over networks: its mean is a part that
+    simulation sees.
+    """
     problem = LIBRARY.replace(dimension=300)
     split = predict(problem).error_split
     found = simulate(problem, replicates=12)

@@ -1,4 +1,6 @@
-"""The page in a real browser: Chromium without a window, driven by Playwright. Left out, and said so, where there is none."""
+"""The page in a real browser: Chromium without a window, driven by Playwright. Left out, and said
+so, where there is none.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,18 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
-from serving import COMMAND, children, explorer, processor_seconds
 
 from firststep import Problem, predict, simulate
 from firststep.web.export import bundle
 from firststep.web.pages import read_static
+from tests.processes import PATIENCE, eventually, seconds_until_rest
+from tests.web.serving import COMMAND, CURVE, explorer
 
 CHROMIUM = next(
     (
@@ -34,7 +36,7 @@ LEFT_OUT = CHROMIUM is None and os.environ.get("FIRSTSTEP_BROWSER") != "required
 pytestmark = pytest.mark.skipif(
     LEFT_OUT, reason="no chromium on this machine: apt-get install chromium"
 )
-SLOW = 20_000  # milliseconds a busy machine may take
+SLOW = 60_000  # milliseconds a busy machine may take
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,9 @@ def complaints() -> list[str]:
 
 @pytest.fixture
 def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
-    """A fresh profile; whatever its pages complain about (errors, breaches of the content policy) fails the test."""
+    """A fresh profile; whatever its pages complain about (errors, breaches of the content policy)
+    fails the test.
+    """
     made = browser.new_context(viewport={"width": 1300, "height": 900})
     made.set_default_timeout(SLOW)
     made.on(
@@ -141,13 +145,26 @@ def test_a_slider_moves_the_curve(page: Page) -> None:
     expect(page.locator("#f-ridge")).to_have_value(value)
 
 
+ASK = """async ([curve, ridge]) => {
+  const body = JSON.stringify({ ...curve, problem: { ...curve.problem, ridge } });
+  const begin = performance.now();
+  const headers = { 'content-type': 'application/json' };
+  await (await fetch('api/curve', { method: 'POST', headers, body })).json();
+  return performance.now() - begin;
+}"""
+
+
 def test_latency(page: Page) -> None:
-    """From the input event to the drawn curve; the bound is for machines with other work, docs/benchmarks.md has the numbers."""
+    """From the input event to the drawn curve. On a busy machine a few times what one answer takes.
+
+    docs/benchmarks.md has the numbers.
+    """
     for number in range(12):
         slide(page, "ridge", 0.3 + 0.04 * number)
         page.wait_for_timeout(120)
     times = sorted(page.evaluate("() => window.firststepLatency.slice(-10)"))
-    assert times[len(times) // 2] < 500
+    asked = [page.evaluate(ASK, [CURVE, 0.011 + 0.001 * number]) for number in range(5)]
+    assert times[len(times) // 2] < max(500, 8 * sorted(asked)[2])
 
 
 def test_a_bad_expression_says_so_and_a_good_one_mends_it(page: Page) -> None:
@@ -160,10 +177,12 @@ def test_a_bad_expression_says_so_and_a_good_one_mends_it(page: Page) -> None:
 
 
 def test_networks_land_on_the_curve(page: Page, tmp_path: Path) -> None:
-    """What is drawn at the end is the mean and the standard error over all replicates, the library's."""
+    """What is drawn at the end is the mean and the standard error over all replicates, the
+    library's.
+    """
     page.fill("#f-sim_dimension", "60")
     page.click("#run")
-    expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=60_000)
+    expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=120_000)
     page.wait_for_function(
         "() => document.querySelector('#curve-chart svg').textContent.includes('network')"
     )
@@ -195,7 +214,7 @@ def test_networks_land_on_the_curve(page: Page, tmp_path: Path) -> None:
 def test_the_dimension_of_the_theory_keeps_the_points(page: Page) -> None:
     page.fill("#f-sim_dimension", "50")
     page.click("#run")
-    expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=60_000)
+    expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=120_000)
     page.uncheck("#inf-dimension")
     page.fill("#f-dimension", "50")
     page.wait_for_timeout(1000)
@@ -211,27 +230,22 @@ def test_too_many_points_are_refused(page: Page) -> None:
 
 
 def test_cancel_frees_the_machine(page: Page, served: tuple[str, int]) -> None:
-    page.fill("#f-sim_dimension", "900")
+    page.fill("#f-sim_dimension", "500")
     page.fill("#f-sim_replicates", "50")
     page.click("#run")
     page.wait_for_timeout(3000)
     page.click("#cancel")
-    page.wait_for_timeout(1500)
-    before = processor_seconds(children(served[1]))
-    time.sleep(1)
-    assert processor_seconds(children(served[1])) - before < 0.3
+    assert seconds_until_rest(served[1]) < 6
     expect(page.locator("#run")).to_be_enabled()
 
 
 def test_a_closed_tab_frees_the_machine(page: Page, served: tuple[str, int]) -> None:
-    page.fill("#f-sim_dimension", "900")
+    page.fill("#f-sim_dimension", "500")
+    page.fill("#f-sim_replicates", "50")
     page.click("#run")
     page.wait_for_timeout(2500)
     page.close()
-    time.sleep(1.5)
-    before = processor_seconds(children(served[1]))
-    time.sleep(1)
-    assert processor_seconds(children(served[1])) - before < 0.3
+    assert seconds_until_rest(served[1]) < 6
 
 
 def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> None:
@@ -247,11 +261,10 @@ def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> Non
     again = context.new_page()
     again.goto(page.url)
     drawn(again)
-    again.wait_for_timeout(1500)
-    assert again.input_value("#f-student") == "relu"
-    assert again.input_value("#f-readout") == "signs"
-    assert again.input_value("#f-step") == step
-    assert paths(again) == paths(page)
+    expect(again.locator("#f-student")).to_have_value("relu")
+    expect(again.locator("#f-readout")).to_have_value("signs")
+    expect(again.locator("#f-step")).to_have_value(step)
+    assert eventually(lambda: paths(again) == paths(page))
 
 
 def test_nonsense_in_the_address_is_ignored(
@@ -303,7 +316,8 @@ def test_take_away(page: Page, button: str, words: str) -> None:
 
 def taken(page: Page) -> str:
     """What the dialog offers."""
-    text = "(document.getElementById('take-text').value || document.getElementById('take-text').textContent)"
+    box = "document.getElementById('take-text')"
+    text = f"({box}.value || {box}.textContent)"
     page.wait_for_function(f"() => {text}.includes('firststep') || {text}.includes('[problem]')")
     return str(page.evaluate(f"() => {text}"))
 
@@ -340,7 +354,7 @@ def test_it_fits(
     context.close()
 
 
-# One file -----------------------------------------------------------------------------------------------------------------
+# One file -----------------------------------------------------------------------------------------
 
 
 def test_modules_can_be_joined() -> None:
@@ -360,8 +374,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small grid: the sizes are the only thing that is changed."""
     path = tmp_path_factory.mktemp("export") / "page.html"
     script = (
-        "import firststep.web.export as e; e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
-        f"import firststep.cli_explore as c; c.explore({{}}, '', 0, False, None, __import__('pathlib').Path({str(path)!r}))"
+        "import os; from pathlib import Path; "
+        "hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, [*os.sched_getaffinity(0)][:1]); "
+        "import firststep.web.export as e; import firststep.cli_explore as c; "
+        "e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
+        f"c.explore({{}}, '', 0, False, None, Path({str(path)!r}))"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300, capture_output=True)
     return path
@@ -408,7 +425,10 @@ def test_the_single_file_has_the_library_s_numbers(context: BrowserContext, expo
 
 def test_export_refuses_a_folder_that_is_not_there() -> None:
     done = subprocess.run(
-        [*COMMAND, "--export", "/nowhere/at/all.html"], capture_output=True, text=True, timeout=60
+        [*COMMAND, "--export", "/nowhere/at/all.html"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 2
     assert "export must be" in done.stderr

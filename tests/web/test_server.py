@@ -16,16 +16,9 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import (
-    COMMAND,
-    CURVE,
-    NETWORKS,
-    PROBLEM,
-    children,
-    eventually,
-    explorer,
-    processor_seconds,
-)
+
+from tests.processes import PATIENCE, alive, children, eventually, seconds_until_rest
+from tests.web.serving import COMMAND, CURVE, NETWORKS, PROBLEM, explorer
 
 HALF = b"\r\n".join(  # of a request
     (
@@ -37,7 +30,7 @@ HALF = b"\r\n".join(  # of a request
         b"{",
     )
 )
-LONG = {**NETWORKS, "dimension": 900, "replicates": 40, "problem": {**PROBLEM, "alpha0": 20.0}}
+LONG = {**NETWORKS, "dimension": 600, "replicates": 100, "problem": {**PROBLEM, "alpha0": 20.0}}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +41,7 @@ def served() -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def client(served: tuple[str, int]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served[0], timeout=60) as made:
+    with httpx.Client(base_url=served[0], timeout=PATIENCE) as made:
         yield made
 
 
@@ -116,7 +109,7 @@ def test_half_a_request_waits_alone(served: tuple[str, int], client: httpx.Clien
     with socket.create_connection(("127.0.0.1", port)) as half:
         half.sendall(HALF)
         assert client.post("/api/curve", json=CURVE).status_code == 200
-        half.settimeout(30)
+        half.settimeout(PATIENCE)
         assert b" 408 " in half.recv(100)
 
 
@@ -146,12 +139,20 @@ def test_leaving_frees_the_machine_at_once(client: httpx.Client, served: tuple[s
         lines = answer.iter_lines()
         assert json.loads(next(lines))["kind"] == "started"
         time.sleep(1.5)
-    time.sleep(1.0)  # the stream is closed; within a second nothing computes any more
-    pids = children(served[1])
-    before = processor_seconds(pids)
-    time.sleep(1.0)
-    assert processor_seconds(children(served[1])) - before < 0.2
+    assert seconds_until_rest(served[1]) < 6  # hundreds without it
     assert stream(client, NETWORKS)[-1]["kind"] == "done"  # and the next one runs
+
+
+def seconds_of_curves(address: str, ridge: float) -> float:
+    """The median over ten curves that have not been asked for before."""
+    times = []
+    for number in range(10):
+        begin = time.perf_counter()
+        body = {**CURVE, "problem": {**PROBLEM, "ridge": ridge + 0.001 * number}}
+        answer = httpx.post(f"{address}api/curve", json=body, timeout=PATIENCE)
+        assert answer.status_code == 200
+        times.append(time.perf_counter() - begin)
+    return sorted(times)[5]
 
 
 def test_simulations_wait_for_each_other_and_the_page_stays_alive(
@@ -160,7 +161,7 @@ def test_simulations_wait_for_each_other_and_the_page_stays_alive(
     kinds: list[str] = []
 
     def second() -> None:
-        with httpx.Client(base_url=served[0], timeout=60) as other:
+        with httpx.Client(base_url=served[0], timeout=PATIENCE) as other:
             kinds.extend(line["kind"] for line in stream(other, NETWORKS))
 
     with client.stream("POST", "/api/simulate", json=LONG) as answer:
@@ -170,15 +171,10 @@ def test_simulations_wait_for_each_other_and_the_page_stays_alive(
         assert json.loads(next(lines))["kind"] == "started"
         waiting = threading.Thread(target=second)
         waiting.start()
-        times = []
-        for number in range(10):
-            begin = time.perf_counter()
-            body = {**CURVE, "problem": {**PROBLEM, "ridge": 0.011 + 0.001 * number}}
-            assert httpx.post(f"{served[0]}api/curve", json=body, timeout=60).status_code == 200
-            times.append(time.perf_counter() - begin)
-        assert sorted(times)[5] < 2.0
+        busy = seconds_of_curves(served[0], 0.011)
         assert eventually(lambda: "queued" in kinds or waiting.is_alive())
-    waiting.join(60)
+    waiting.join(PATIENCE)
+    assert busy < max(2.0, 6 * seconds_of_curves(served[0], 0.022))
     assert "queued" not in kinds[kinds.index("started") :]
     assert kinds[-1] == "done"
 
@@ -194,7 +190,7 @@ def test_a_killed_worker_is_replaced(client: httpx.Client, served: tuple[str, in
     assert answers[-1] == 200
 
 
-# Fuzzing ---------------------------------------------------------------------------------------------------------------
+# Fuzzing ------------------------------------------------------------------------------------------
 
 NUMBERS = st.integers(-(10**12), 10**12) | st.floats(allow_nan=False, allow_infinity=False)
 WORDS = [
@@ -268,7 +264,7 @@ def test_no_request_makes_it_fail(client: httpx.Client, asked: tuple[str, Any]) 
         assert all(error["message"] and "\n" not in error["message"] for error in told["errors"])
 
 
-# The command -----------------------------------------------------------------------------------------------------------
+# The command --------------------------------------------------------------------------------------
 
 
 def test_another_host_needs_the_token() -> None:
@@ -276,7 +272,7 @@ def test_another_host_needs_the_token() -> None:
         assert "token=" in address
         address = address.replace("0.0.0.0", "127.0.0.1")
         base, query = address.split("/?")
-        with httpx.Client(base_url=base, timeout=30) as stranger:
+        with httpx.Client(base_url=base, timeout=PATIENCE) as stranger:
             assert stranger.get("/").status_code == 401
             assert stranger.post("/api/curve", json=CURVE).status_code == 401
             assert stranger.get("/?token=wrong").status_code == 401
@@ -292,29 +288,29 @@ def test_another_host_needs_the_token() -> None:
 
 def test_ctrl_c_ends_everything() -> None:
     with explorer() as (address, process):
-        assert httpx.post(f"{address}api/curve", json=CURVE, timeout=60).status_code == 200
+        assert httpx.post(f"{address}api/curve", json=CURVE, timeout=PATIENCE).status_code == 200
         workers = children(process.pid)
         assert workers
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
         assert "Traceback" not in out + err
-    assert eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
+    assert eventually(lambda: not any(alive(pid) for pid in workers))
 
 
 def test_ctrl_c_while_networks_are_simulated() -> None:
     with explorer() as (address, process):
-        with httpx.stream("POST", f"{address}api/simulate", json=LONG, timeout=60) as answer:
+        with httpx.stream("POST", f"{address}api/simulate", json=LONG, timeout=PATIENCE) as answer:
             lines = answer.iter_lines()
             assert json.loads(next(lines))["kind"] == "started"
             time.sleep(1)
             workers = children(process.pid)
             process.send_signal(signal.SIGINT)
             list(lines)  # the stream ends properly
-        err = process.communicate(timeout=20)[1]
+        err = process.communicate(timeout=PATIENCE)[1]
         assert process.returncode == 0
         assert not err
-    assert eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
+    assert eventually(lambda: not any(alive(pid) for pid in workers))
 
 
 def test_clients_that_leave_say_nothing_in_the_terminal() -> None:
@@ -326,23 +322,29 @@ def test_clients_that_leave_say_nothing_in_the_terminal() -> None:
         as_json = {"content-type": "application/json"}
         assert (
             httpx.post(
-                f"{address}api/point", content=b'{"x": "\\ud800"}', headers=as_json, timeout=60
+                f"{address}api/point",
+                content=b'{"x": "\\ud800"}',
+                headers=as_json,
+                timeout=PATIENCE,
             ).status_code
             == 422
         )
         wild = {**CURVE, "problem": {**PROBLEM, "student": "exp(3*z)"}}
-        assert httpx.post(f"{address}api/curve", json=wild, timeout=60).status_code in (200, 422)
+        assert httpx.post(f"{address}api/curve", json=wild, timeout=PATIENCE).status_code in (
+            200,
+            422,
+        )
         process.send_signal(signal.SIGINT)
-        err = process.communicate(timeout=20)[1]
+        err = process.communicate(timeout=PATIENCE)[1]
         assert not err
 
 
 def test_kill_of_the_server_ends_the_workers() -> None:
     with explorer() as (address, process):
-        assert httpx.post(f"{address}api/curve", json=CURVE, timeout=60).status_code == 200
+        assert httpx.post(f"{address}api/curve", json=CURVE, timeout=PATIENCE).status_code == 200
         workers = children(process.pid)
         process.kill()
-        assert eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
+        assert eventually(lambda: not any(alive(pid) for pid in workers))
 
 
 def test_a_problem_to_begin_with() -> None:
@@ -368,7 +370,7 @@ def test_a_problem_to_begin_with() -> None:
     ],
 )
 def test_bad_flags(flags: list[str], words: str) -> None:
-    done = subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -382,7 +384,7 @@ def test_a_port_in_use() -> None:
             [*COMMAND, "--port", str(taken.getsockname()[1])],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
     assert done.returncode == 2
     assert "port must be one that can be listened on at 127.0.0.1" in done.stderr

@@ -1,4 +1,4 @@
-"""The parts of the theory: constants, labels, the resolvent and its response, the frozen gradient."""
+"""Parts of the theory: constants, labels, the resolvent and its response, the frozen gradient."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def test_label_rule_moves_with_the_noise() -> None:
 
 
 def test_step_constants_match_a_sampled_step() -> None:
-    """c, d Var(c), d Cov(u, c) of a real gradient step at d = 1500 (one draw of the data, many neurons)."""
+    """c, d Var(c), d Cov(u, c) of a real gradient step at d = 1500 (one draw of the data, many
+    neurons).
+    """
     rng = np.random.default_rng(0)
     d, width, alpha0, rate, noise = 1500, 3000, 1.0, 2.0, 0.1
     student, teacher = activation("tanh(z+0.5)"), activation("tanh")
@@ -128,7 +130,9 @@ def test_step_constants_match_a_sampled_step() -> None:
 @pytest.mark.parametrize("student", ["tanh", "relu", "tanh(z+0.5)"])
 @pytest.mark.parametrize("readout", ["-1:0.25,0.5:0.5,2:0.25", "gaussian"])
 def test_response_of_the_resolvent_by_differences(student: str, readout: str) -> None:
-    """dE/dy and dZ/dy keep the equations true, and dv/dy is symmetric: it is the Hessian of a potential."""
+    """dE/dy and dZ/dy keep the equations true, and dv/dy is symmetric: it is the Hessian of a
+    potential.
+    """
     problem = Problem(
         student=student,
         teacher="sin(z) + 0.3*z**2",
@@ -176,7 +180,7 @@ def test_response_of_the_resolvent_by_differences(student: str, readout: str) ->
 
 
 def test_newton_comes_down_from_above() -> None:
-    """The overlaps fall monotonically for one block, at the interpolation peak with a tiny ridge."""
+    """Overlaps fall monotonically for one block, at the interpolation peak with a tiny ridge."""
     problem = Problem(
         student="tanh",
         teacher="sin",

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
-import jax
-import jax.numpy as jnp
-import jax.scipy.special as jsp
 import numpy as np
 import pytest
 
@@ -29,9 +24,8 @@ from firststep.simulation.models.network import NetworkKernel
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.weights.draw import SpikedLaw, draw_readout, draw_weights, gradient
 from firststep.teacher_terms import teacher_terms
-
-sys.path.insert(0, str(Path(__file__).parent))
-import naive
+from tests.backends import BACKENDS, HAS_JAX, jax, jnp, jsp, needs_jax
+from tests.simulation import naive
 
 D, TESTS = 40, 600
 
@@ -104,12 +98,15 @@ def test_training_options_agree_with_the_plain_version(
 
 
 @pytest.mark.parametrize("parameterization", ["mean-field", "ntk"])
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 @pytest.mark.parametrize("student", ["tanh(1.3*z) + 0.4*(z**2-1)", "relu", "gelu", "erf"])
+@needs_jax
 def test_gradient_step_is_the_gradient_of_the_written_loss(
     parameterization: str, backend_name: str, student: str, generic: Problem
 ) -> None:
-    """G = -sqrt N grad of the mean-field loss (1/2n)|f(X) - y|^2, f = a.s(X W)/sqrt N ([Ba] section 2.1); -grad for ntk."""
+    """G = -sqrt N grad of the mean-field loss (1/2n)|f(X) - y|^2, f = a.s(X W)/sqrt N ([Ba] section
+    2.1); -grad for ntk.
+    """
     problem = generic.replace(student=student)
     backend = make_backend(backend_name)
     sizes = problem.sizes(30)
@@ -186,7 +183,7 @@ def test_learned_function_is_the_binned_prediction(generic: Problem) -> None:
     assert np.corrcoef(found.target_function.mean[middle], expected)[0, 1] > 0.9
 
 
-# Invariances ------------------------------------------------------------------------------------------------------------------
+# Invariances --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", NETWORK_MODELS)
@@ -212,7 +209,9 @@ def test_seeds_and_replicates_differ(generic: Problem) -> None:
 
 
 class EagerJax(JaxBackend):
-    """JAX arithmetic on NumPy's random numbers, without compilation: shows that both backends compute the same thing."""
+    """JAX arithmetic on NumPy's random numbers, without compilation: shows that both backends
+    compute the same thing.
+    """
 
     compile = NumpyBackend.compile
     fold = NumpyBackend.fold
@@ -240,6 +239,7 @@ class EagerJax(JaxBackend):
 
 @pytest.mark.parametrize("model", NETWORK_MODELS)
 @pytest.mark.parametrize("alpha", [2.5, 0.6])
+@needs_jax
 def test_numpy_and_jax_compute_the_same_thing(model: str, alpha: float, generic: Problem) -> None:
     problem = generic.replace(alpha=alpha, ridge=(0.0, 0.05, 1.0) if alpha > 1 else (0.05, 1.0))
     sizes = problem.sizes(D)
@@ -267,6 +267,7 @@ BEYOND = {
 
 
 @pytest.mark.parametrize("name", BEYOND)
+@needs_jax
 def test_numpy_and_jax_compute_the_same_thing_beyond_the_ideal_step(
     name: str, generic: Problem
 ) -> None:
@@ -301,6 +302,7 @@ class PlainJax(JaxBackend):
 
 
 @pytest.mark.parametrize("alpha", [2.5, 0.6])
+@needs_jax
 def test_compiled_loops_agree_with_plain_ones(alpha: float, generic: Problem) -> None:
     problem = generic.replace(alpha=alpha)
     design = make_design(problem, "network", Training(), problem.sizes(150), 700, 128, None)
@@ -312,6 +314,7 @@ def test_compiled_loops_agree_with_plain_ones(alpha: float, generic: Problem) ->
         assert np.allclose(expected, results[1][name], rtol=1e-7, atol=1e-9, equal_nan=True), name
 
 
+@needs_jax
 def test_jax_blocks_do_not_matter(generic: Problem) -> None:
     options = dict(backend="jax", test_samples=500, seed=3)
     same(
@@ -321,6 +324,7 @@ def test_jax_blocks_do_not_matter(generic: Problem) -> None:
     )
 
 
+@needs_jax
 def test_backends_agree_within_error_bars(generic: Problem) -> None:
     """Different random numbers, same law."""
     left = simulate(generic, 60, 30, test_samples=2000)
@@ -330,7 +334,7 @@ def test_backends_agree_within_error_bars(generic: Problem) -> None:
         assert abs(a.mean - b.mean) < 4 * math.hypot(a.standard_error, b.standard_error), name
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_single_precision_is_close(backend: str, generic: Problem) -> None:
     double = simulate(generic, 60, 3, backend=backend, test_samples=500)
     single = simulate(generic, 60, 3, backend=backend, test_samples=500, dtype="float32")
@@ -340,10 +344,10 @@ def test_single_precision_is_close(backend: str, generic: Problem) -> None:
         assert single.risk.mean == pytest.approx(double.risk.mean, rel=0.5)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("student", ["relu", "sigmoid", "softplus"])
 def test_single_precision_is_close_or_refused(student: str, backend: str) -> None:
-    """Students with a mean have one huge eigenvalue, which costs single precision its small ones."""
+    """Students with a mean have one huge eigenvalue: single precision loses the small ones."""
     problem = Problem(student=student, teacher="sin", alpha=4, beta=3, alpha0=2, ridge=(0.1, 1.0))
     options = dict(backend="numpy" if backend == "numpy" else "jax", test_samples=1000)
     single = simulate(problem, 200, 2, dtype="float32", **options)
@@ -366,7 +370,7 @@ def test_long_seeds_keep_all_their_digits(generic: Problem) -> None:
     assert runs[0] == runs[2]
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -414,6 +418,7 @@ def test_steep_and_kinked_students_have_conditional_features(generic: Problem) -
         )
 
 
+@needs_jax
 def test_jax_leaves_the_users_settings_alone(generic: Problem) -> None:
     simulate(generic, 20, 1, backend="jax", test_samples=200)
     assert not jax.config.jax_enable_x64
@@ -426,6 +431,11 @@ def test_callable_activations(generic: Problem) -> None:
         generic.replace(student=lambda z: np.tanh(z)), D, 2, test_samples=300, workers=2
     )
     same(named, traced)
+
+
+@needs_jax
+def test_jax_functions_as_activations(generic: Problem) -> None:
+    named = simulate(generic.replace(student="tanh"), D, 2, test_samples=300)
     foreign = generic.replace(student=lambda z: jnp.tanh(z))
     same(named, simulate(foreign, D, 2, test_samples=300, workers=1), 1e-9)
     assert simulate(foreign, D, 2, test_samples=300, backend="jax").risk.mean > 0
@@ -456,7 +466,7 @@ def test_shared_workers(generic: Problem) -> None:
             )
 
 
-# Models -----------------------------------------------------------------------------------------------------------------------
+# Models -------------------------------------------------------------------------------------------
 
 
 def test_spiked_constants(generic: Problem) -> None:
@@ -488,7 +498,9 @@ def test_spiked_and_network_agree_on_the_spike(generic: Problem) -> None:
 
 
 def test_conditional_features_follow_the_network(generic: Problem) -> None:
-    """Same weights, same data: the conditional-Gaussian risk is near the network's, the linear equivalent's is not."""
+    """Same weights, same data: the conditional-Gaussian risk is near the network's, the linear
+    equivalent's is not.
+    """
     problem = generic.replace(
         student="tanh", teacher="tanh", step=3.0, readout="ones", alpha=4, alpha0=8
     )
@@ -506,7 +518,7 @@ def test_gaussian_equivalence_without_a_step(generic: Problem) -> None:
     assert left.risk.mean == pytest.approx(right.risk.mean, rel=0.05)
 
 
-# Refusals ---------------------------------------------------------------------------------------------------------------------
+# Refusals -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -529,7 +541,11 @@ def test_gaussian_equivalence_without_a_step(generic: Problem) -> None:
         (dict(device="gpu"), "try --backend jax"),
         (dict(dtype="float16"), "dtype must be one of float64, float32"),
         (dict(workers=0), "workers must be a whole number >= 1"),
-        (dict(workers=2, backend="jax"), "workers must be 1 with the jax backend"),
+        pytest.param(
+            dict(workers=2, backend="jax"),
+            "workers must be 1 with the jax backend",
+            marks=needs_jax,
+        ),
         (dict(threads=0), "threads must be"),
         (dict(test_samples=1), "test-samples must be"),
         (dict(block=0), "block must be"),
@@ -545,7 +561,8 @@ def test_bad_options(options: dict[str, object], words: str, generic: Problem) -
         simulate(generic, 20, **options)
 
 
-@pytest.mark.skipif(jax.default_backend() == "gpu", reason="this machine has a GPU")
+@needs_jax
+@pytest.mark.skipif(HAS_JAX and jax.default_backend() == "gpu", reason="there is a GPU")
 def test_a_missing_gpu(generic: Problem) -> None:
     with pytest.raises(
         InvalidParameter, match=r"device must be one that JAX finds here \(cpu\); got gpu"

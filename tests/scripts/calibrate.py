@@ -1,8 +1,11 @@
-"""The table of docs/inputs.md: risk on other inputs against the risk on Gaussian ones, beside what ``diagnose_inputs`` measures.
+"""The table of docs/inputs.md: risk on other inputs against the risk on Gaussian ones, beside what
+``diagnose_inputs`` measures.
 
-    python tests/simulation/calibrate.py [--dimension 400] [--replicates 48] [--workers 2] [--laws student-t:5 ...]
+    python tests/scripts/calibrate.py [--dimension 400] [--replicates 48] [--workers 2] [--laws
+    student-t:5 ...]
 
-Laws that are maps of the Gaussian streams share their random numbers with the Gaussian runs, replicate by replicate.
+Laws that are maps of the Gaussian streams share their random numbers with the Gaussian runs,
+replicate by replicate.
 """
 
 from __future__ import annotations
@@ -60,7 +63,8 @@ LAWS = (
 def made(text: str, d: int) -> InputLaw:
     """The law of a text; besides those of the library, Gaussian data with one thing wrong.
 
-    mean:M  |m|^2 = M d.  scale:S  variance S.  spike:L  one eigenvalue L.  skew:K  independent entries of skewness K^3/4.
+    mean:M  |m|^2 = M d.  scale:S  variance S.  spike:L  one eigenvalue L.  skew:K  independent
+    entries of skewness K^3/4.
     """
     kind, _, number = text.partition(":")
     rng = np.random.default_rng(17)
@@ -87,7 +91,9 @@ def made(text: str, d: int) -> InputLaw:
 def row(
     text: str, d: int, replicates: int, gaussian: dict, workers: Workers
 ) -> tuple[InputDiagnosis, dict]:  # type: ignore[type-arg]
-    """The diagnosis, and for every problem the relative difference of the risk with its standard error."""
+    """The diagnosis, and for every problem the relative difference of the risk with its standard
+    error.
+    """
     law = made(text, d)
     found = {}
     for name, problem in PROBLEMS.items():
@@ -117,7 +123,8 @@ def main() -> None:
             for name, p in PROBLEMS.items()
         }
         print(
-            f"| inputs, d = {d} | mean | scale | eff. dim. | norm | kurtosis | skewness | {' | '.join(PROBLEMS)} | verdict |"
+            f"| inputs, d = {d} | mean | scale | eff. dim. | norm | kurtosis | skewness "
+            f"| {' | '.join(PROBLEMS)} | verdict |"
         )
         print("| --- " * (8 + len(PROBLEMS)) + "|")
         for text in asked.laws:
@@ -134,10 +141,8 @@ def main() -> None:
                 f"{100 * value:+.1f} ± {100 * error:.1f} %" for value, error in found.values()
             )
             verdict = "trusted" if seen.trusted else "not trusted"
-            print(
-                f"| `{text}` | {' | '.join(f'{value:.3g}' for value in measured)} | {risks} | {verdict} |",
-                flush=True,
-            )
+            numbers = " | ".join(f"{value:.3g}" for value in measured)
+            print(f"| `{text}` | {numbers} | {risks} | {verdict} |", flush=True)
 
 
 if __name__ == "__main__":

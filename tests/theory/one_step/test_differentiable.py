@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from firststep import InvalidParameter, Problem, predict
+from tests.backends import jax, jnp, needs_jax
 
-jax = pytest.importorskip("jax")
-import jax.numpy as jnp  # noqa: E402
+pytestmark = needs_jax
 
 FIELDS = ("ridge", "step", "alpha", "beta", "alpha0", "noise")
 

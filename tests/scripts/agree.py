@@ -1,4 +1,6 @@
-"""Run cases and print a table: ``python tests/agreement/agree.py [--backend jax] [section9 convergence large small reference]``."""
+"""Run cases and print a table: ``python tests/scripts/agree.py [--backend jax] [section9
+convergence large small reference]``.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ import numpy as np
 
 from firststep import simulate
 
-sys.path.insert(0, str(Path(__file__).parent))
-import tables
-from tables import Case
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.agreement import tables
+from tests.agreement.tables import Case
 
 
 class Comparison(NamedTuple):
@@ -32,15 +34,20 @@ class Comparison(NamedTuple):
         return (self.found - self.expected) / math.hypot(self.expected_error, self.found_error)
 
     def row(self) -> str:
-        values = f"{self.expected:.5f} ± {self.expected_error:.5f} | {self.found:.5f} ± {self.found_error:.5f} | {self.z:+.1f}"
-        where = f"{self.case.name} | {self.case.model} | {self.case.dimension} | {self.quantity} | {self.ridge:.3g}"
-        return f"| {where} | {values} |"
+        case = self.case
+        where = [case.name, case.model, case.dimension, self.quantity, f"{self.ridge:.3g}"]
+        expected = f"{self.expected:.5f} ± {self.expected_error:.5f}"
+        found = f"{self.found:.5f} ± {self.found_error:.5f}"
+        return f"| {' | '.join(map(str, [*where, expected, found, f'{self.z:+.1f}']))} |"
 
 
 def compare(
     case: Case, replicates: int | None = None, seed: int = 20, **options: Any
 ) -> Iterator[Comparison]:
-    """Every number of the case next to ours. With few replicates, our error is not taken smaller than the case's spread implies."""
+    """Every number of the case next to ours.
+
+    With few replicates, our error is not taken smaller than the case's spread implies.
+    """
     count = replicates or case.replicates
     found = simulate(case.problem, case.dimension, count, seed, model=case.model, **options)
     for quantity in ("risk", "training_error"):
@@ -75,9 +82,7 @@ def main() -> None:
     parser.add_argument("--replicates", type=int)
     parser.add_argument("--first", type=int, default=0, help="number of the first case of each set")
     arguments = parser.parse_args()
-    print(
-        "| case | model | d | quantity | ridge | expected | firststep | z |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
-    )
+    print("| case | model | d | quantity | ridge | expected | firststep | z |\n|" + " --- |" * 8)
     scores = []
     for name in arguments.sets:
         for number, case in list(enumerate(SETS[name]()))[arguments.first :]:
@@ -88,7 +93,8 @@ def main() -> None:
                 scores.append(each.z)
     inside = np.mean(np.abs(scores) < 3)
     print(
-        f"\n{len(scores)} numbers, {inside:.1%} within 3 standard errors, rms z {np.sqrt(np.mean(np.square(scores))):.2f}, "
+        f"\n{len(scores)} numbers, {inside:.1%} within 3 standard errors, "
+        f"rms z {np.sqrt(np.mean(np.square(scores))):.2f}, "
         f"largest |z| {np.max(np.abs(scores)):.1f}"
     )
 

@@ -1,4 +1,6 @@
-"""The theory of a given first layer: against its equations written plainly, against the exact theory, and in all its forms."""
+"""The theory of a given first layer: against its equations written plainly, against the exact
+theory, and in all its forms.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from firststep.simulation.running.layer import first_layer
 from firststep.theory.given_layer import fit as quenched
 from firststep.theory.given_layer.directions import choose_directions, leading_singular_vectors
 from firststep.theory.given_layer.predict import predict_features
+from tests.backends import needs_jax
 
 Array = NDArray[np.float64]
 
@@ -31,7 +34,9 @@ def plain_prediction(
     bias: Array,
     nodes: int = 24,
 ) -> tuple[float, float]:
-    """Risk and training error by the equations as they stand: explicit Sigma_k, dense Q, Gauss-Hermite nodes, plain iteration."""
+    """Risk and training error by the equations as they stand: explicit Sigma_k, dense Q,
+    Gauss-Hermite nodes, plain iteration.
+    """
     d, width = weights.shape
     n, k = problem.sizes(d).samples, directions.shape[1]
     points, masses = hermegauss(nodes)
@@ -131,6 +136,7 @@ def test_small_copy_changes_nothing(
 
 
 @pytest.mark.parametrize("student", ["relu", "tanh"])
+@needs_jax
 def test_backends_agree(student: str) -> None:
     problem = Problem(
         student=student, teacher="tanh", alpha=1.5, beta=0.8, step=2.0, ridge=0.05, noise=0.1
@@ -290,7 +296,9 @@ def test_planted_directions_are_found(count: int) -> None:
 
 
 def test_more_directions_agree_where_there_is_one(layer: tuple[Any, Problem]) -> None:
-    """Conditioning on a direction of the bulk changes the answer by no more than the size of finite-size effects."""
+    """Conditioning on a direction of the bulk changes the answer by no more than the size of
+    finite-size effects.
+    """
     made, problem = layer
     risks = [
         predict_features(made.after, problem, made.teacher, directions=k).risk for k in (1, 2, 3)
@@ -367,7 +375,7 @@ def test_moments_of_many_neurons(student: str) -> None:
 
 
 def test_two_terms_of_the_teacher() -> None:
-    """E[y^2 | kappa] and the linear part of a sum of two terms, inside and outside the directions."""
+    """E[y^2 | kappa] and the linear part of a sum of two terms, in and outside the directions."""
     generator = np.random.default_rng(0)
     d, width = 80, 100
     planted = np.linalg.qr(generator.standard_normal((d, 3)))[0]
@@ -414,7 +422,9 @@ def test_two_terms_of_the_teacher() -> None:
 
 @pytest.mark.parametrize("correlation", [0.0, 0.4, -0.97, 1.0, -1.0])
 def test_product_of_two_functions(correlation: float) -> None:
-    """Closed form: E relu(z) relu(z') (the arc-cosine kernel), and Mehler's sum for smooth functions."""
+    """Closed form: E relu(z) relu(z') (the arc-cosine kernel), and Mehler's sum for smooth
+    functions.
+    """
     relu, tanh = firststep.activation("relu"), firststep.activation("tanh(2*z)")
     zero = np.zeros(1)
     angle = np.arccos(correlation)
@@ -436,7 +446,7 @@ def test_product_of_two_functions(correlation: float) -> None:
 
 
 def test_no_direction_is_the_gaussian_equivalent(layer: tuple[Any, Problem]) -> None:
-    """Noisy linear features: c0_i + c1_i <w_i, x> + noise, with moments at each neuron's own norm."""
+    """Noisy linear features: c0_i + c1_i <w_i, x> + noise, moments at each neuron's own norm."""
     made, problem = layer
     found = predict_features(made.after, problem, made.teacher, directions=0)
     assert found.kappa.shape[1] == 0

@@ -1,9 +1,8 @@
-"""The output of the network before its step: y - f instead of y. It counts at finite d, where the readout meets the random rows."""
+"""The output of the network before its step: y - f instead of y. It counts at finite d, where the
+readout meets the random rows.
+"""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,15 +11,15 @@ from threadpoolctl import threadpool_limits
 from firststep import Problem, predict
 from firststep.theory.one_step.mean import coherent_energy
 from firststep.theory.one_step.system import State
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_predict import solve
-from test_theory_parts import prepared
+from tests.theory.one_step.test_parts import prepared
+from tests.theory.one_step.test_predict import solve
 
 
 @pytest.mark.parametrize(("step", "readout"), [(0.5, "signs"), (0.3, "1:0.5,2:0.5")])
 def test_paired_simulations_with_and_without_it(step: float, readout: str) -> None:
-    """Networks that step on y - f and on y, with the same random numbers: the difference of their risks is that of the theory."""
+    """Networks that step on y - f and on y, with the same random numbers: the difference of their
+    risks is that of the theory.
+    """
     d = 120
     problem = Problem(
         student="tanh",
@@ -68,7 +67,9 @@ def test_paired_simulations_with_and_without_it(step: float, readout: str) -> No
 
 
 def test_noise_along_the_readout_by_brute_force() -> None:
-    """In a drawn matrix: the inverse of D + (1 - Q) rows rows^T (1 - Q), seen by sums over neurons of one value."""
+    """In a drawn matrix: the inverse of D + (1 - Q) rows rows^T (1 - Q), seen by sums over neurons
+    of one value.
+    """
     rng = np.random.default_rng(3)
     count, d, q = 1600, 1200, 0.7
     values = np.array([0.5, np.sqrt(1.75)])

@@ -1,10 +1,13 @@
-"""Where the theory of a given first layer holds: networks trained in many ways, each with its own prediction.
+"""Where the theory of a given first layer holds: networks trained in many ways, each with its own
+prediction.
 
-    python tests/agreement/trained_layers.py --dimension 1000 --networks 6 [--backend jax] [--processes 8] [case ...]
+    python tests/scripts/trained_layers.py --dimension 1000 --networks 6 [--backend jax]
+    [--processes 8] [case ...]
 
-Every network is trained, its risk predicted from its weights alone, and measured on fresh ridge and test data. Printed is the mean
-over networks of prediction/measurement - 1 in per cent with its standard error, for ridge 0.01 and 0.3, conditioning on no
-direction, on one, and on as many as the rule chooses.
+Every network is trained, its risk predicted from its weights alone, and measured on fresh ridge and
+test data. Printed is the mean over networks of prediction/measurement - 1 in per cent with its
+standard error, for ridge 0.01 and 0.3, conditioning on no direction, on one, and on as many as the
+rule chooses.
 """
 
 from __future__ import annotations
@@ -132,7 +135,8 @@ def network(
 def table(rows: list[dict[str, Any]]) -> str:
     """One line a number of steps; a cell has one entry a ridge."""
     lines = [
-        "| training | steps | singular values of W1 - W0 | k | risk | no direction | one direction | k directions |",
+        "| training | steps | singular values of W1 - W0 "
+        "| k | risk | no direction | one direction | k directions |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in CASES:

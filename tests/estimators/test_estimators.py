@@ -1,4 +1,6 @@
-"""The estimators against the same thing written plainly, against scikit-learn, and against what scikit-learn asks of estimators."""
+"""The estimators against the same thing written plainly, against scikit-learn, and against what
+scikit-learn asks of estimators.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +41,7 @@ from firststep.estimators.rows import CHUNK, Running, Split, regroup
 from firststep.estimators.training import MOVES, leading_update
 from firststep.simulation.backends import NumpyBackend
 from firststep.simulation.randomness import HostDraws
+from tests.backends import BACKENDS, jax, jnp, needs_jax
 
 Array = np.ndarray[Any, Any]
 GENERIC = "tanh(1.3*z) + 0.4*(z**2-1)"  # neither odd nor even
@@ -48,7 +51,9 @@ RIDGES = np.geomspace(1e-3, 1e2, 6)
 def teacher_data(
     n: int = 60, d: int = 5, seed: int = 0, noise: float = 0.1
 ) -> tuple[Array, Array, Array]:
-    """A single-index teacher on correlated columns with units of their own; the direction is that of the standardised columns."""
+    """A single-index teacher on correlated columns with units of their own; the direction is that
+    of the standardised columns.
+    """
     rng = np.random.default_rng(seed)
     direction = rng.standard_normal(d)
     direction /= np.linalg.norm(direction)
@@ -57,7 +62,7 @@ def teacher_data(
     return standard * np.geomspace(0.1, 10, d) + np.linspace(-3, 5, d), y, direction
 
 
-# Written plainly ---------------------------------------------------------------------------------------------------------------
+# Written plainly ----------------------------------------------------------------------------------
 
 
 def plain_start(model: OneStepRegressor, d: int) -> tuple[Array, Array, int]:
@@ -97,7 +102,9 @@ def brute_force(features: Array, y: Array, ridges: Array) -> Array:
 
 
 def plain_fit(model: OneStepRegressor, x: Array, y: Array, tests: Array) -> tuple[Array, Array]:
-    """Errors (candidates x ridges) and predictions of a model with a given step, with every matrix formed."""
+    """Errors (candidates x ridges) and predictions of a model with a given step, with every matrix
+    formed.
+    """
     x, tests, scaled = (
         (x - x.mean(0)) / x.std(0),
         (tests - x.mean(0)) / x.std(0),
@@ -197,10 +204,8 @@ def test_leave_one_out_holds_for_ridges_near_zero() -> None:
     np.testing.assert_allclose(model.loo_errors_[0], errors, rtol=1e-4)
 
 
+@needs_jax
 def test_the_gradient_is_that_of_automatic_differentiation() -> None:
-    import jax
-    import jax.numpy as jnp
-
     rng = np.random.default_rng(0)
     x, y, w, at = (
         rng.standard_normal((50, 4)),
@@ -236,7 +241,7 @@ def test_the_step_is_that_of_the_simulation() -> None:
     np.testing.assert_allclose(after, layer.after, rtol=1e-10)
 
 
-# The rules ---------------------------------------------------------------------------------------------------------------------
+# The rules ----------------------------------------------------------------------------------------
 
 
 def test_auto_tries_the_moves_it_says_and_takes_the_least() -> None:
@@ -356,7 +361,7 @@ def test_the_leading_singular_values_of_the_update(shape: tuple[int, int]) -> No
     assert direction[np.argmax(np.abs(direction))] > 0
 
 
-# Streams, blocks, memory, backends -----------------------------------------------------------------------------------------------
+# Streams, blocks, memory, backends ----------------------------------------------------------------
 
 
 @given(st.floats(0.01, 0.99), st.integers(2, 3000), st.integers(0, 5))
@@ -466,6 +471,7 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "fraction"), [(25, 0.5), (120, 0.5), (25, "all")])
+@needs_jax
 def test_jax_gives_the_numbers_of_numpy(width: int, fraction: Any) -> None:
     x, y, _ = teacher_data(150)
     models = [
@@ -481,6 +487,7 @@ def test_jax_gives_the_numbers_of_numpy(width: int, fraction: Any) -> None:
     np.testing.assert_allclose(device.predict(x), host.predict(x), rtol=1e-8)
 
 
+@needs_jax
 def test_data_are_kept_on_a_device_where_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, _ = teacher_data(300)
     calls: list[int] = []
@@ -500,23 +507,20 @@ def test_data_are_kept_on_a_device_where_they_fit(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(kept.predict(x), plain.predict(x), rtol=1e-9)
 
 
-def test_single_precision_is_close() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_single_precision_is_close(backend: str) -> None:
     x, y, _ = teacher_data(300)
-    for name in ("numpy", "jax"):
-        single = OneStepRegressor(width=40, dtype="float32", backend=name, random_state=0).fit(x, y)
-        double = OneStepRegressor(
-            width=40, step=single.step_, ridges=[single.ridge_], random_state=0
-        ).fit(x, y)
-        assert single.weights_.dtype == np.float32
-        assert np.isinf(
-            single.loo_errors_
-        ).any()  # ridges that single precision cannot tell from none
-        np.testing.assert_allclose(
-            single.predict(x), double.predict(x), rtol=0, atol=2e-3 * y.std()
-        )
+    single = OneStepRegressor(width=40, dtype="float32", backend=backend, random_state=0).fit(x, y)
+    double = OneStepRegressor(
+        width=40, step=single.step_, ridges=[single.ridge_], random_state=0
+    ).fit(x, y)
+    assert single.weights_.dtype == np.float32
+    # ridges that single precision cannot tell from none
+    assert np.isinf(single.loo_errors_).any()
+    np.testing.assert_allclose(single.predict(x), double.predict(x), rtol=0, atol=2e-3 * y.std())
 
 
-# scikit-learn --------------------------------------------------------------------------------------------------------------------
+# scikit-learn -------------------------------------------------------------------------------------
 
 
 @parametrize_with_checks(
@@ -580,7 +584,7 @@ def test_the_features_are_those_of_the_regressor() -> None:
 
 
 def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "estimators.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "estimators.md").read_text()
     scope: dict[str, Any] = {}
     examples = re.findall(r"^```python\n(.*?)^```", page, flags=re.S | re.M)
     assert len(examples) == 2
@@ -591,7 +595,7 @@ def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> Non
     assert words[1][:40] in page
 
 
-# What is refused -----------------------------------------------------------------------------------------------------------------
+# What is refused ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

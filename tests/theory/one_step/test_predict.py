@@ -1,9 +1,10 @@
-"""``predict`` against an independent transcription of the equations, closed forms and reference networks, and its own promises."""
+"""``predict`` against an independent transcription of the equations, closed forms and reference
+networks, and its own promises.
+"""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,18 @@ from firststep.theory.one_step import question as verb
 from firststep.theory.one_step import solve as solver
 from firststep.theory.one_step.nodes import choose
 from firststep.theory.one_step.predict import step_constants
+from tests.theory import oracle
 
-sys.path.insert(0, str(Path(__file__).parent))
-import oracle
-
-DATA = Path(__file__).parent.parent / "data"
+DATA = Path(__file__).parents[2] / "data"
 ORACLE = json.loads((DATA / "theory_oracle.json").read_text())
 ORACLE = ORACLE if isinstance(ORACLE, list) else ORACLE["entries"]
 REFERENCE = json.loads((DATA / "reference.json").read_text())["entries"]
 
 
 def solve(problem: Problem, bulk: str = "exact", **changes: Any) -> solver.Point:
-    """One problem, with the model changed: at finite d the oracle has neither the common mode of |x|^2 nor the own output."""
+    """One problem, with the model changed: at finite d the oracle has neither the common mode of
+    |x|^2 nor the own output.
+    """
     values, _ = verb.broadcast(problem, {})
     steps = bool(verb.moves(problem, values)[0])
     model = verb.model_of(problem, bulk, steps)._replace(**changes)
@@ -35,7 +36,9 @@ def solve(problem: Problem, bulk: str = "exact", **changes: Any) -> solver.Point
 
 
 def _same_model(entry: dict[str, Any]) -> bool:
-    """The network's isotropic approximation with Gaussian rows is another model than ours; at finite d no step has no direction."""
+    """The network's isotropic approximation with Gaussian rows is another model than ours; at
+    finite d no step has no direction.
+    """
     problem = entry["problem"]
     other = (
         "exact" in entry["function"]
@@ -89,7 +92,7 @@ def test_agrees_with_the_special_case_of_odd_students(changes: dict[str, Any]) -
 
 
 def test_agrees_with_the_reference_networks() -> None:
-    """59 simulated networks at two ridges: every risk within 3 standard errors or 1.5 %, no bias."""
+    """59 simulated networks at two ridges: each risk within 3 standard errors or 1.5 %, no bias."""
     scores = []
     for entry in REFERENCE:
         fields = (
@@ -182,7 +185,9 @@ def test_no_step_does_not_depend_on_what_the_step_would_have_been() -> None:
 def test_doubling_every_rule_changes_nothing(
     student: str, teacher: str, limit: float, readout: str
 ) -> None:
-    """Against half the spacings, more label nodes, and more student nodes; and the reported error covers the true one."""
+    """Against half the spacings, more label nodes, and more student nodes; and the reported error
+    covers the true one.
+    """
     problem = Problem(
         student=student,
         teacher=teacher,
@@ -221,7 +226,7 @@ RIDGES = np.array([1e-8, 1e-4, 1.0, 1e4])
 def test_converges_at_the_interpolation_peak(
     student: str, readout: str, alpha0: float, ratio: float
 ) -> None:
-    """alpha = beta, ridge 1e-8 to 1e4, steps from none to 50, with and without an atom in the bulk."""
+    """alpha = beta, ridge 1e-8 to 1e4, steps from none to 50, with an atom in the bulk or not."""
     problem = Problem(
         student=student,
         teacher="tanh",
@@ -348,7 +353,9 @@ def test_functions_of_kappa_add_up() -> None:
 
 
 def test_the_mean_features_are_fitted_freely_at_infinite_dimension() -> None:
-    """The projection limit: what is left of the target is orthogonal to the mean features; dense readouts leave only a parity."""
+    """The projection limit: what is left of the target is orthogonal to the mean features; dense
+    readouts leave only a parity.
+    """
     ones = predict(
         Problem(
             student="tanh",
@@ -473,7 +480,9 @@ def test_regimes_without_a_limit_are_refused() -> None:
 )
 @pytest.mark.parametrize("teacher", ["sign", "z**2", "tanh"])
 def test_unusual_activations(student: str, teacher: str) -> None:
-    """Students the gradient does not see, without a linear part, polynomial, oscillating: solved, or refused with a reason."""
+    """Students the gradient does not see, without a linear part, polynomial, oscillating: solved,
+    or refused with a reason.
+    """
     for readout in ("ones", "gaussian"):
         found = predict(
             Problem(
@@ -510,7 +519,10 @@ def test_a_prediction_shows_itself() -> None:
     assert "converged" in text
     table = found.to_dict()
     json.dumps(table, allow_nan=False)
-    asked = "problem risk training_error alignment spike_strength bulk_variance random_features_risk kernel_lower_bound tau_star status"
+    asked = (
+        "problem risk training_error alignment spike_strength bulk_variance "
+        "random_features_risk kernel_lower_bound tau_star status"
+    )
     assert set(asked.split()) | {"residual", "iterations", "quadrature_error", "seconds"} <= set(
         table
     )

@@ -1,4 +1,6 @@
-"""Ridge paths against scikit-learn and against the definition, in every shape regime and by every route."""
+"""Ridge paths against scikit-learn and against the definition, in every shape regime and by every
+route.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from firststep import NotConverged
 from firststep.simulation.backends import make_backend
 from firststep.simulation.fit import ridge as module
 from firststep.simulation.fit.ridge import solve_gram, solve_path
+from tests.backends import BACKENDS
 
 SHAPES = {
     "tall": (300, 60),
@@ -23,7 +26,7 @@ FEW = (1e-3, 0.2, 5.0)
 MANY = tuple(np.geomspace(1e-4, 1e2, 17))
 
 
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 @pytest.mark.parametrize("ridges", [FEW, MANY], ids=["few", "many"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_agrees_with_scikit_learn(shape: str, ridges: tuple[float, ...], backend_name: str) -> None:
@@ -46,7 +49,7 @@ def test_agrees_with_scikit_learn(shape: str, ridges: tuple[float, ...], backend
         assert np.abs(solutions[:, column] - expected).max() <= 1e-8 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_ridgeless_is_minimum_norm_least_squares(shape: str, backend_name: str) -> None:
     n, width = SHAPES[shape]
@@ -70,7 +73,9 @@ def test_ridgeless_is_minimum_norm_least_squares(shape: str, backend_name: str) 
 
 
 def test_ridgeless_with_repeated_features() -> None:
-    """A singular Gram matrix: the minimum-norm solution shares the weight equally between equal features."""
+    """A singular Gram matrix: the minimum-norm solution shares the weight equally between equal
+    features.
+    """
     rng = np.random.default_rng(2)
     base = rng.standard_normal((40, 5))
     features, targets = np.hstack([base, base]), rng.standard_normal(40)

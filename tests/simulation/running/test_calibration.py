@@ -1,17 +1,14 @@
-"""The verdicts of ``diagnose_inputs`` against what the inputs do to the risk: a part of the table of docs/inputs.md."""
+"""The verdicts of ``diagnose_inputs`` against what the inputs do to the risk: a part of the table
+of docs/inputs.md.
+"""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from firststep import Workers, simulate
-
-sys.path.insert(0, str(Path(__file__).parent))
-from calibrate import PROBLEMS, row
+from tests.scripts.calibrate import PROBLEMS, row
 
 D, REPLICATES = 400, 16
 

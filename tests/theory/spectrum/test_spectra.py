@@ -1,4 +1,6 @@
-"""Predicted spectra against closed forms, other routes to the same numbers, and matrices drawn from their own law."""
+"""Predicted spectra against closed forms, other routes to the same numbers, and matrices drawn from
+their own law.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def problem(**changes: Any) -> Problem:
 
 
 def marchenko_pastur(s: Array, beta: float) -> Array:
-    """The density of singular values of a d x N matrix of entries N(0, 1/d), as a share of N: 2 s times that of s^2."""
+    """The density of singular values of a d x N matrix of entries N(0, 1/d), as a share of N: 2 s
+    times that of s^2.
+    """
     low, high = (1 - math.sqrt(beta)) ** 2, (1 + math.sqrt(beta)) ** 2
     return np.sqrt(np.maximum((high - s**2) * (s**2 - low), 0)) / (math.pi * beta * s)
 
@@ -59,10 +63,12 @@ def test_weights_without_a_step_are_marchenko_pastur(beta: float) -> None:
 
 
 def noisy_linear(x: Array, question: Problem) -> Array:
-    """The density of c1 X W0 + mu2 noise on n samples, by plain iteration of its scalar equations just above the real axis.
+    """The density of c1 X W0 + mu2 noise on n samples, by plain iteration of its scalar equations
+    just above the real axis.
 
-    alpha (1 - S) = beta (1 - lambda m_N),  m_N = 1/(D (1 + m)),  D = lambda + mu2^2 S,  rho m^2 + (rho + beta - 1) m - 1 = 0 with
-    rho = D/(c1^2 S), from lambda = x > 0, where m > 0, to lambda = -x - i0 along a circle.
+    alpha (1 - S) = beta (1 - lambda m_N),  m_N = 1/(D (1 + m)),  D = lambda + mu2^2 S,  rho m^2 +
+    (rho + beta - 1) m - 1 = 0 with rho = D/(c1^2 S), from lambda = x > 0, where m > 0, to lambda =
+    -x - i0 along a circle.
     """
     moments = question.student.moments
     alpha, beta, c1, mu2 = (
@@ -158,7 +164,9 @@ CASES = [
 @pytest.mark.parametrize("changes", CASES)
 @pytest.mark.parametrize("of", ["weights", "kernel"])
 def test_mass_and_mean(changes: dict[str, Any], of: str) -> None:
-    """The mass is 1, and the mean of the bulk is the trace of the matrix without its mean part, known in closed form."""
+    """The mass is 1, and the mean of the bulk is the trace of the matrix without its mean part,
+    known in closed form.
+    """
     question = problem(dimension=300, **changes)
     found, made = spectral_law(question, of), resolvent.ensemble(question, of, "exact")
     assert found.mass == pytest.approx(1, abs=3e-4)
@@ -237,7 +245,9 @@ def test_an_outlier_is_a_zero_of_the_determinant(changes: dict[str, Any], of: st
 
 
 def test_a_second_outlier_comes_from_the_direction_of_the_teacher() -> None:
-    """An even teacher gives the step nothing along itself, yet its square marks the data: theta is pulled out of the bulk."""
+    """An even teacher gives the step nothing along itself, yet its square marks the data: theta is
+    pulled out of the bulk.
+    """
     question = problem(
         student="relu", teacher="tanh(z**2-1)", beta=4.0, alpha0=4.0, step=2.0, dimension=300
     )
@@ -263,7 +273,9 @@ def test_infinite_dimension() -> None:
 
 
 def test_bands_and_gaps() -> None:
-    """Many neurons, few dimensions: the kernel has a band of noise below one of the linear part, with d of the N values."""
+    """Many neurons, few dimensions: the kernel has a band of noise below one of the linear part,
+    with d of the N values.
+    """
     question = problem(alpha0=0, alpha=40.0, beta=4.0, student=RELU, init="sphere", dimension=200)
     found = spectral_law(question, "kernel")
     assert len(found.bands) == 2
@@ -285,7 +297,9 @@ def test_a_linear_student_on_square_data_is_a_product_of_two_square_matrices() -
 
 @pytest.mark.parametrize(("init", "count"), [("gaussian", 3), ("sphere", 2)])
 def test_outliers_in_a_gap(init: str, count: int) -> None:
-    """The mean features pull a value out of the band of noise, and so does the spread of |w|^2, which the sphere has not."""
+    """The mean features pull a value out of the band of noise, and so does the spread of |w|^2,
+    which the sphere has not.
+    """
     question = problem(
         student=RELU, alpha=40.0, beta=4.0, alpha0=8.0, step=0.2, init=init, dimension=200
     )

@@ -19,6 +19,7 @@ from firststep import (
 )
 from firststep.simulation.backends import NumpyBackend
 from firststep.simulation.randomness import HostDraws
+from tests.backends import BACKENDS
 
 D, TESTS = 30, 400
 
@@ -57,7 +58,7 @@ def test_a_replicate_of_simulate_is_found_again(
         assert np.array_equal(found.training_error.values[0], whole.training_error.values[number])
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_bias_and_covariance_against_plain_ridge(backend: str, generic: Problem) -> None:
     rng = np.random.default_rng(0)
     width = generic.sizes(D).width
@@ -106,7 +107,9 @@ def test_a_covariance_of_one_is_none(generic: Problem) -> None:
 
 
 def test_only_the_data_are_drawn_again(generic: Problem) -> None:
-    """The scatter over data alone is smaller than over networks and data; workers and blocks do not matter."""
+    """The scatter over data alone is smaller than over networks and data; workers and blocks do not
+    matter.
+    """
     layer = first_layer(generic, D, 1)
     options = dict(replicates=4, test_samples=TESTS, seed=1)
     found = simulate_features(layer.after, generic, layer.teacher, workers=1, **options)

@@ -1,10 +1,10 @@
-"""Laws of the inputs in the kernel: moments against closed forms on both backends, runs against the plain version, rows of data."""
+"""Laws of the inputs in the kernel: moments against closed forms on both backends, runs against the
+plain version, rows of data.
+"""
 
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,9 +22,8 @@ from firststep.simulation.data.rows import (
     student_table,
 )
 from firststep.simulation.design import BASELINES, NETWORK_MODELS, Training, make_design
-
-sys.path.insert(0, str(Path(__file__).parent))
-import naive
+from tests.backends import BACKENDS, needs_jax
+from tests.simulation import naive
 
 LAWS = (
     "gaussian",
@@ -92,7 +91,7 @@ def moments(law: str, d: int):  # type: ignore[no-untyped-def]
     )
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("law", LAWS)
 def test_moments_against_closed_forms(law: str, backend: str) -> None:
     d, count = 4, 300_000
@@ -176,7 +175,8 @@ def test_laws_agree_with_the_plain_version(law: str, alpha: float, generic: Prob
 
 
 @pytest.mark.parametrize(
-    ("law", "backend"), [*((law, "numpy") for law in LAWS[1:]), ("elliptical-t:9", "jax")]
+    ("law", "backend"),
+    [*((law, "numpy") for law in LAWS[1:]), pytest.param("elliptical-t:9", "jax", marks=needs_jax)],
 )
 def test_blocks_do_not_matter(law: str, backend: str, generic: Problem) -> None:
     options = dict(inputs=law, test_samples=TESTS, backend=backend)
@@ -196,6 +196,7 @@ def test_every_model_takes_every_law(model: str, generic: Problem) -> None:
     assert len(set(risks)) == len(LAWS)
 
 
+@needs_jax
 def test_backends_agree_within_error_bars(generic: Problem) -> None:
     options = dict(inputs="student-t:9", test_samples=TESTS)
     left, right = (simulate(generic, D, 30, backend=name, **options) for name in ("numpy", "jax"))
@@ -235,11 +236,15 @@ def test_gaussian_covariance_is_that_of_its_matrix() -> None:
         stats.kstest(x @ np.linalg.inv(np.linalg.cholesky(covariance)).T[:, 0], "norm").pvalue
         > 1e-3
     )
+
+
+@needs_jax
+def test_singular_covariances_on_jax() -> None:
     singular = CovarianceInputs.of(np.diag([1.0, 1.0, 0.0]))
     assert np.all(drawn(singular, 100, 3, "jax")[:, 2] == 0)
 
 
-# Rows of data -----------------------------------------------------------------------------------------------------------------
+# Rows of data -------------------------------------------------------------------------------------
 
 
 def table(rows: int = 2000, d: int = D, seed: int = 1) -> np.ndarray:
@@ -249,7 +254,7 @@ def table(rows: int = 2000, d: int = D, seed: int = 1) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_of_a_replicate_are_disjoint(backend: str) -> None:
     data = DataInputs.of(table())
     options = dict(training=Training(steps=3), alpha0=6.0, tests=TESTS)
@@ -291,7 +296,7 @@ def test_data_agree_with_the_plain_version(options: dict[str, object], generic: 
         assert found.training_error.values[number] == pytest.approx(plain["training"][0], rel=1e-7)
 
 
-def test_data_on_both_backends_and_in_workers(generic: Problem) -> None:
+def test_data_in_workers_and_in_every_model(generic: Problem) -> None:
     data = DataInputs.of(np.random.default_rng(3).standard_normal((1000, D)))
     options = dict(inputs=data, test_samples=TESTS)
     one, two = (
@@ -299,8 +304,6 @@ def test_data_on_both_backends_and_in_workers(generic: Problem) -> None:
         simulate(generic, D, 4, workers=2, **options),
     )
     assert np.array_equal(one.risk.values, two.risk.values)
-    device = simulate(generic, D, 4, backend="jax", **options)
-    assert device.risk.mean == pytest.approx(one.risk.mean, rel=0.5)
     assert one.options["inputs"].startswith("array,sha256=")
     assert one.options["inputs_array"] == {
         "name": "array",
@@ -311,13 +314,22 @@ def test_data_on_both_backends_and_in_workers(generic: Problem) -> None:
         assert np.isfinite(simulate(generic, D, 1, model=model, **options).risk.mean)
 
 
+@needs_jax
+def test_data_on_both_backends(generic: Problem) -> None:
+    data = DataInputs.of(np.random.default_rng(3).standard_normal((1000, D)))
+    options = dict(inputs=data, test_samples=TESTS)
+    host, device = (simulate(generic, D, 4, backend=name, **options) for name in ("numpy", "jax"))
+    assert device.risk.mean == pytest.approx(host.risk.mean, rel=0.5)
+
+
 @pytest.mark.parametrize(
     ("changes", "options", "words"),
     [
         (
             {},
             {},
-            r"at least 1095 rows \(75 for the fit, 930 for the test, 90 for the steps\); got 1000 rows \(test-samples and",
+            r"at least 1095 rows \(75 for the fit, 930 for the test, 90 for the steps\); "
+            r"got 1000 rows \(test-samples and",
         ),
         ({}, dict(test_samples=920), r"got 1000 rows \(test-samples and alpha0 leave none\)"),
         (

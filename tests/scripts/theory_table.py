@@ -1,7 +1,9 @@
-"""Generic problems on which theory and simulated networks are compared: ``python tests/agreement/theory_table.py [--backend jax]``.
+"""Generic problems on which theory and simulated networks are compared: ``python
+tests/scripts/theory_table.py [--backend jax]``.
 
-Students: odd, even up to a linear term, neither. Teachers: odd, even, mixed. All readout laws, both init laws, under- and
-over-parameterised, alpha0 below and above 1, small, intermediate and large steps, noise on and off. Ridge 0.02 and 0.5.
+Students: odd, even up to a linear term, neither. Teachers: odd, even, mixed. All readout laws, both
+init laws, under- and over-parameterised, alpha0 below and above 1, small, intermediate and large
+steps, noise on and off. Ridge 0.02 and 0.5.
 """
 
 from __future__ import annotations
@@ -72,11 +74,15 @@ def problem(case: tuple[Any, ...]) -> Problem:
 
 def name(case: tuple[Any, ...]) -> str:
     student, teacher, readout, init, alpha, beta, alpha0, step, exponent, noise = case
-    return f"{student}/{teacher} {readout} {init} {alpha:g}/{beta:g}/{alpha0:g} step {step:g} N^{exponent:g} noise {noise:g}"
+    ratios = f"{alpha:g}/{beta:g}/{alpha0:g}"
+    step_and_noise = f"step {step:g} N^{exponent:g} noise {noise:g}"
+    return f"{student}/{teacher} {readout} {init} {ratios} {step_and_noise}"
 
 
 def agrees(found: Comparison, tolerance: float = 0.015, errors: float = 3.0) -> list[str]:
-    """The risks off by more than ``errors`` standard errors and by more than ``tolerance``; training errors get a third more."""
+    """The risks off by more than ``errors`` standard errors and by more than ``tolerance``;
+    training errors get a third more.
+    """
     wrong = []
     for row in found.quantities:
         room = {"risk": 1.0, "training_error": 4 / 3}.get(row.quantity)
@@ -151,8 +157,10 @@ def main() -> None:
             relative += [risk.relative]
     inside = np.mean(np.abs(scores) < 3)
     print(
-        f"\n{len(scores)} numbers, {inside:.1%} within 3 standard errors, rms z {np.sqrt(np.mean(np.square(scores))):.2f}, "
-        f"largest |z| {np.max(np.abs(scores)):.1f}; risk: rms difference {100 * np.sqrt(np.mean(np.square(relative))):.2f} %, "
+        f"\n{len(scores)} numbers, {inside:.1%} within 3 standard errors, "
+        f"rms z {np.sqrt(np.mean(np.square(scores))):.2f}, "
+        f"largest |z| {np.max(np.abs(scores)):.1f}; "
+        f"risk: rms difference {100 * np.sqrt(np.mean(np.square(relative))):.2f} %, "
         f"largest {100 * np.max(np.abs(relative)):.2f} %"
     )
 

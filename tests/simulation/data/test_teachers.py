@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -19,14 +16,13 @@ from firststep.simulation.data.teachers import draw_directions
 from firststep.simulation.design import Training, make_design
 from firststep.simulation.randomness import HostDraws
 from firststep.teacher_terms import teacher_terms
-
-sys.path.insert(0, str(Path(__file__).parent))
-import naive
+from tests.backends import BACKENDS, jnp, needs_jax
+from tests.simulation import naive
 
 D, TESTS, TERMS = 30, 400, ("relu", "hermite3", "z**2")
 
 
-@pytest.mark.parametrize("backend_name", ["numpy", "jax"])
+@pytest.mark.parametrize("backend_name", BACKENDS)
 def test_directions_are_orthonormal_and_the_first_is_that_of_one_term(
     backend_name: str, generic: Problem
 ) -> None:
@@ -93,7 +89,9 @@ def test_agrees_with_the_plain_version(alpha: float, model: str, generic: Proble
 
 
 def test_one_step_finds_the_mean_direction_of_two_neurons() -> None:
-    """Two ReLUs: v tends to sum_j c1_j theta_j plus noise: <vh, theta_j> = c1_j/|v|, |v|^2 = sum_j c1_j^2 + E yh^2/alpha0."""
+    """Two ReLUs: v tends to sum_j c1_j theta_j plus noise: <vh, theta_j> = c1_j/|v|, |v|^2 = sum_j
+    c1_j^2 + E yh^2/alpha0.
+    """
     problem = Problem(
         student="tanh", teacher="relu", alpha=1, beta=0.5, alpha0=8, step=1, noise=0.2
     )
@@ -112,7 +110,9 @@ def test_one_step_finds_the_mean_direction_of_two_neurons() -> None:
 
 
 def test_the_kernel_bound_of_a_sum(generic: Problem) -> None:
-    """Second moment of the sum beyond its mean and its linear part, by sampling; and no linear fit beats it."""
+    """Second moment of the sum beyond its mean and its linear part, by sampling; and no linear fit
+    beats it.
+    """
     found = simulate(generic, D, 2, test_samples=100, teacher_terms=TERMS)
     x = np.random.default_rng(0).standard_normal((400_000, 4))
     y = generic.teacher(x[:, 0]) + sum(
@@ -159,6 +159,10 @@ def test_texts_and_tables(generic: Problem) -> None:
     listed = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert listed["options"]["teacher_terms"] == ["relu", "tanh"]
     assert len(listed["teacher_overlaps"]["mean"]) == 3
+
+
+@needs_jax
+def test_functions_of_jax_as_terms(generic: Problem) -> None:
     foreign = simulate(generic, D, 1, test_samples=100, teacher_terms=(lambda z: jnp.tanh(z),))
     assert foreign.risk.mean == pytest.approx(
         simulate(generic, D, 1, test_samples=100, teacher_terms="tanh").risk.mean, rel=1e-9
