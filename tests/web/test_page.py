@@ -19,8 +19,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from serving import COMMAND, children, explorer, processor_seconds
 
 from firststep import Problem, predict, simulate
-from firststep.web.export import bundle
 from firststep.web.pages import read_static
+from firststep.web.single_file import bundle, imported
 
 CHROMIUM = next(
     (
@@ -350,9 +350,24 @@ def test_modules_can_be_joined() -> None:
     names = re.findall(r"^(?:async function|function|class|const|let) (\w+)", joined, re.MULTILINE)
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
     scripts = {name for name in static if name.endswith(".js")}
-    assert scripts == set(re.findall(r"^// ([\w.]+\.js)$", joined, re.MULTILINE)), (
+    assert scripts == set(re.findall(r"^// ([\w./]+\.js)$", joined, re.MULTILINE)), (
         "a module that nothing imports"
     )
+
+
+FOLDERS = ("page", "charts", "state", "controls", "panels", "main.js")  # each imports from the left
+
+
+def test_the_folders_of_the_page_import_one_way() -> None:
+    for name, source in read_static().items():
+        if not name.endswith(".js"):
+            continue
+        level = FOLDERS.index(name.split("/")[0])
+        text = source.decode()
+        wanted = imported(name, text)
+        assert len(wanted) == len(re.findall(r"^\s*import\b", text, re.MULTILINE)), name
+        for each in wanted:
+            assert FOLDERS.index(each.split("/")[0]) <= level, f"{name} imports {each}"
 
 
 @pytest.fixture(scope="module")

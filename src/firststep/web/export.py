@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
-import re
 import sys
 import time
 from pathlib import Path
@@ -23,8 +21,8 @@ from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import ErrorSplit
 from firststep.web import answers, asked, takeaway
 from firststep.web.about import about
-from firststep.web.pages import read_static
 from firststep.web.presets import DEFAULTS
+from firststep.web.single_file import single_file
 
 Array = NDArray[np.float64]
 ORDER = ("beta", "alpha0", "alpha", "step", "ridge")  # the axes of every array, the slowest first
@@ -273,53 +271,3 @@ def _templates(problem: Problem) -> dict[str, dict[str, str]]:
         axis: takeaway.texts(takeaway.Question(fields, size, axis, ends, "log"))
         for axis in asked.AXES
     }
-
-
-# The page as one file -------------------------------------------------------------------------------------------------------------
-
-_IMPORT = re.compile(r"^import \{[^}]*\} from '\./([\w.-]+)';\n", re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(async function|function|class|const|let)\b)", re.MULTILINE)
-_POLICY = (
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-    "style-src 'unsafe-inline'; img-src data: blob:\">"
-)
-
-
-def bundle(static: dict[str, bytes], entry: str = "main.js") -> str:
-    """All modules in one: every module after those it imports. Their top-level names are distinct, which a test checks."""
-    done: list[str] = []
-    parts: list[str] = []
-
-    def add(name: str, above: tuple[str, ...] = ()) -> None:
-        if name in done:
-            return
-        if name in above:
-            raise RuntimeError(f"modules import each other: {' -> '.join([*above, name])}")
-        source = static[name].decode()
-        for wanted in _IMPORT.findall(source):
-            add(wanted, (*above, name))
-        done.append(name)
-        parts.append(f"// {name}\n" + _EXPORT.sub("", _IMPORT.sub("", source)))
-
-    add(entry)
-    return "\n".join(parts)
-
-
-def single_file(data: dict[str, Any]) -> str:
-    """The page with its style, its modules and its data inside."""
-    static = read_static()
-    page = static["index.html"].decode()
-    style, script = static["style.css"].decode(), bundle(static).replace("</script", "<\\/script")
-    numbers = json.dumps(data, allow_nan=False).replace("</", "<\\/")
-    inside = f'<script type="application/json" id="offline">{numbers}</script>\n<script type="module">\n{script}\n</script>'
-    page, styles = re.subn(
-        r'<link rel="stylesheet" href="static/style\.css">',
-        lambda _: f"{_POLICY}\n<style>\n{style}\n</style>",
-        page,
-    )
-    page, scripts = re.subn(
-        r'<script type="module" src="static/main\.js"></script>', lambda _: inside, page
-    )
-    if styles != 1 or scripts != 1:
-        raise RuntimeError("index.html must have one style sheet and one script")
-    return page

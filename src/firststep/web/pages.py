@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from firststep.web.words import guide_sections
 
@@ -30,12 +32,16 @@ dimension d. Every number on the page is computed by the library; the equations 
 
 
 def read_static() -> dict[str, bytes]:
-    """Name to content of every file of the page."""
-    found = {}
-    for entry in files("firststep.web").joinpath("static").iterdir():
-        if any(entry.name.endswith(end) for end in TYPES):
-            found[entry.name] = entry.read_bytes()
-    return found
+    """Content of every file of the page, by its path from the folder ``static``."""
+
+    def read(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                yield from read(entry, f"{above}{entry.name}/")
+            elif any(entry.name.endswith(end) for end in TYPES):
+                yield above + entry.name, entry.read_bytes()
+
+    return dict(read(files("firststep.web").joinpath("static"), ""))
 
 
 def media_type(name: str) -> str:

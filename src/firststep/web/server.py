@@ -281,7 +281,7 @@ def application(
     routes = [
         Route("/", explorer.page),
         Route("/guide", explorer.guide_page),
-        Route("/static/{name}", explorer.file),
+        Route("/static/{name:path}", explorer.file),
         Route("/api/about", explorer.about_page),
         Route("/api/simulate", explorer.simulate, methods=["POST"]),
         *(Route(f"/api/{call}", _bound(explorer, call), methods=["POST"]) for call in CALLS),

@@ -1,9 +1,9 @@
 // Real networks onto the curve: how long it takes, run and cancel, and the points that belong to the curve.
-import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText } from './page.js';
-import { roundTo, sayNotice, spacedValues, writeNumber } from './page.js';
-import { problemNames, problemOf } from './state.js';
-import { errorsIn } from './requests.js';
-import { nameBy } from './words.js';
+import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText } from '../page/tools.js';
+import { roundTo, sayNotice, spacedValues, writeNumber } from '../page/tools.js';
+import { problemNames, problemOf } from '../state/state.js';
+import { errorsIn } from '../state/requests.js';
+import { nameBy } from '../page/words.js';
 
 const estimatePause = 200; // ms
 const seriesLooks = [['orange', 'circle'], ['green', 'square'], ['pink', 'triangle'], ['red', 'diamond']];

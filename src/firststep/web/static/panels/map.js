@@ -1,11 +1,11 @@
 // The phase diagram: rows come in an order that halves their distance, and are drawn as they come.
-import { HeatMap } from './heat.js';
-import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText, roundTo, writeNumber } from './page.js';
+import { HeatMap } from '../charts/heat.js';
+import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText, roundTo, writeNumber } from '../page/tools.js';
 import { axisOption, axisTitle, shortSymbol } from './curve.js';
-import { fieldValue, problemOf } from './state.js';
-import { ComputingSign, errorsIn } from './requests.js';
-import { nearestIn } from './sliders.js';
-import { nameBy } from './words.js';
+import { fieldValue, problemOf } from '../state/state.js';
+import { ComputingSign, errorsIn } from '../state/requests.js';
+import { nearestIn } from '../controls/sliders.js';
+import { nameBy } from '../page/words.js';
 
 const mapRows = 33; // one more than a power of two, so that halving the distance of rows ends evenly
 const mapColumns = 33;

@@ -1,5 +1,5 @@
 // Where a value lies on a slider, and back. Log sliders have 0 at the left end where the field allows it.
-import { roundTo } from './page.js';
+import { roundTo } from '../page/tools.js';
 
 const sliderSteps = 1000;
 

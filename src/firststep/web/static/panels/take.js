@@ -1,8 +1,8 @@
 // What a person takes away: code, a command, an experiment file, pictures, tables, the address.
-import { csvOf, savePNG, saveText } from './save.js';
-import { listenTo, nodeById, sayNotice } from './page.js';
-import { problemNames, problemOf } from './state.js';
-import { errorsIn } from './requests.js';
+import { csvOf, savePNG, saveText } from '../page/save.js';
+import { listenTo, nodeById, sayNotice } from '../page/tools.js';
+import { problemNames, problemOf } from '../state/state.js';
+import { errorsIn } from '../state/requests.js';
 import { placesOf } from './simulate.js';
 
 const takeTitles = { python: 'As Python', command: 'As a command line', toml: 'As an experiment file (TOML)' };

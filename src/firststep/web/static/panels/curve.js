@@ -1,10 +1,10 @@
 // The curve panel: the exact line first, then the others, with the current problem as a ring.
-import { Chart } from './chart.js';
-import { buildNode, capitalised, fillSelect, nodeById, numberIn, numberText, roundTo, writeNumber } from './page.js';
-import { fieldValue, problemOf } from './state.js';
-import { ComputingSign, Slot } from './requests.js';
-import { nearestIn } from './sliders.js';
-import { nameBy } from './words.js';
+import { Chart } from '../charts/chart.js';
+import { buildNode, capitalised, fillSelect, nodeById, numberIn, numberText, roundTo, writeNumber } from '../page/tools.js';
+import { fieldValue, problemOf } from '../state/state.js';
+import { ComputingSign, Slot } from '../state/requests.js';
+import { nearestIn } from '../controls/sliders.js';
+import { nameBy } from '../page/words.js';
 
 const curvePoints = 60;
 const hastyPoints = 32; // while a slider moves: half the time, and hardly to be told apart

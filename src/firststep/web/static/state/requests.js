@@ -1,5 +1,5 @@
 // Questions to the library: one in flight per slot, newer ones win, answers are kept, errors find their field.
-import { nodeById } from './page.js';
+import { nodeById } from '../page/tools.js';
 
 const patience = 400; // ms that a question of the same gesture may still be waited for
 const rememberedAnswers = 80;

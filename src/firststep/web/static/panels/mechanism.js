@@ -1,8 +1,8 @@
 // What happens at the current problem: the learned function, the weights, the parts of the error, the values.
-import { Chart } from './chart.js';
-import { buildNode, nodeById, numberText } from './page.js';
-import { problemOf } from './state.js';
-import { ComputingSign, Slot } from './requests.js';
+import { Chart } from '../charts/chart.js';
+import { buildNode, nodeById, numberText } from '../page/tools.js';
+import { problemOf } from '../state/state.js';
+import { ComputingSign, Slot } from '../state/requests.js';
 
 const partColors = { learned: 'green', along: 'orange', across: 'sky', out_of_reach: 'pink', fluctuation: 'grey' };
 const spareColors = ['green', 'orange', 'grey', 'pink', 'sky', 'red'];

@@ -1,7 +1,7 @@
 // One control per field of the problem: slider with number box, text with suggestions, choice, dimension.
-import { buildNode, fillSelect, numberIn, numberText, writeNumber } from './page.js';
+import { buildNode, fillSelect, numberIn, numberText, writeNumber } from '../page/tools.js';
 import { SliderScale } from './sliders.js';
-import { nameBy } from './words.js';
+import { nameBy } from '../page/words.js';
 
 const typingPause = 120; // ms: an expression is looked at when the hand rests, not after every letter
 

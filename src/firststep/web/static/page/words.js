@@ -1,5 +1,5 @@
 // One sentence for everything that is seen: on hover, on keyboard focus, on tap; with a link to the guide.
-import { buildNode } from './page.js';
+import { buildNode } from './tools.js';
 
 // Sentences for what is on this page alone; the library sends those on its quantities.
 const pageWords = {
