@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from firststep.simulation.running.workers import child_command, child_environment
+from firststep.web.checked import Json
 
-Json = dict[str, Any]
 LONGEST_ANSWER = 8 * 2**20
 
 

@@ -18,8 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firststep.simulation.running.simulate import available_cores
 from firststep.web.about import about
+from firststep.web.checked import Json
 from firststep.web.pages import guide, media_type, read_static
-from firststep.web.pool import Json, Pool, Refused, server_says
+from firststep.web.pool import Pool, Refused, server_says
 from firststep.web.simulations import Simulations
 
 LONGEST_BODY = 64 * 1024

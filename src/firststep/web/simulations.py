@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from firststep.web.pool import Json, Pool, Refused, server_says
+from firststep.web.asked import MEASURED
+from firststep.web.checked import Json
+from firststep.web.pool import Pool, Refused, server_says
 
 OVERHEAD = 0.01  # seconds of a replicate besides its operations
 FIRST_RATE = 1.5e10  # operations a second, until the first replicate is measured
 MOST_WAITING = 8
 ALIVE = 1.0  # seconds between signs of life
-MEASURED = ("risk", "training_error", "alignment")
 
 
 class Simulations:

@@ -9,8 +9,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from firststep.problem import Problem
-from firststep.web.asked import Axis, Networks
+from firststep.web.asked import Networks, Take
 
 TEXTS = ("student", "teacher", "readout", "init")
 ORDER = (
@@ -41,20 +40,24 @@ class Question:
 
     @property
     def at(self) -> str:
-        return ", ".join(shown(x) for x in self.networks.axis.values) if self.networks else ""
+        return ", ".join(shown(x) for x in self.networks.at) if self.networks else ""
 
 
 def shown(value: float) -> str:
     return f"{value:.6g}"
 
 
-def question(problem: Problem, axis: Axis, scale: str, networks: Networks | None) -> Question:
-    told = problem.to_dict()
+def question(wanted: Take) -> Question:
+    problem, told = wanted.problem, wanted.problem.to_dict()
     names = [name for name in ORDER if name != "alpha0" or "alpha0" in problem.model_fields_set]
-    fields = {name: str(told[name]) if name in TEXTS else shown(told[name]) for name in names}
-    size = "" if problem.dimension == float("inf") else str(int(problem.dimension))
-    ends = (shown(axis.values[0]), shown(axis.values[-1]), str(len(axis.values)))
-    return Question(fields, size, axis.name, ends, scale, networks)
+    return Question(
+        fields={n: str(told[n]) if n in TEXTS else shown(told[n]) for n in names},
+        dimension="" if problem.dimension == float("inf") else str(int(problem.dimension)),
+        axis=wanted.axis,
+        ends=(shown(wanted.first), shown(wanted.last), str(wanted.points)),
+        scale=wanted.scale,
+        networks=wanted.simulate,
+    )
 
 
 def texts(asked: Question) -> dict[str, str]:

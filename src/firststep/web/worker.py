@@ -11,11 +11,9 @@ import queue
 import sys
 import threading
 import warnings
-from typing import Any
 
 from firststep.errors import Fault, FirststepError, InvalidParameter
-
-Json = dict[str, Any]
+from firststep.web.checked import Json
 
 
 def refusal(parameter: str, message: str) -> list[Json]:
