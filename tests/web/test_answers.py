@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -17,9 +18,12 @@ from firststep.figures import catalogue
 from firststep.simulation.running.layer import first_layer
 from firststep.sweep.experiment import Experiment
 from firststep.theory.closed_forms import isotropic_spectrum, weight_spectrum
-from firststep.web import answers, asked
+from firststep.web import answers, asked, export, takeaway
 from firststep.web.about import about
+from firststep.web.pages import read_static
 from firststep.web.presets import DEFAULTS, presets
+from firststep.web.presets import PROBLEM as PROBLEM_OF_THE_PAGE
+from firststep.web.words import FIELDS
 
 LIBRARY = Problem(**PROBLEM)
 
@@ -290,6 +294,37 @@ def test_presets_have_the_parameters_of_their_figures(name: str) -> None:
     assert {k: v for k, v in shown.items() if k != "dimension"} == {
         k: v for k, v in drawn.items() if k != "dimension"
     }
+
+
+def test_every_field_of_a_problem_is_on_the_page() -> None:
+    """In the order of Problem: one table says how a field is shown, asked for and taken away."""
+    fields = list(Problem.model_fields)
+    assert list(FIELDS) == list(PROBLEM_OF_THE_PAGE) == fields
+    assert [field["name"] for field in about()["fields"]] == fields
+    assert [*takeaway.ORDER, "dimension"] == fields
+    assert set(export.ORDER) == set(asked.AXES) == set(export.ENDS)
+    assert Problem(**PROBLEM_OF_THE_PAGE).to_dict() == PROBLEM_OF_THE_PAGE
+
+
+def test_the_page_keeps_no_list_of_fields() -> None:
+    """Its scripts have at most the axes of the shipped grid beside each other."""
+    named = re.compile("'(" + "|".join(Problem.model_fields) + ")'")
+    for name, source in read_static().items():
+        for line in source.decode().splitlines():
+            assert len(set(named.findall(line))) <= 3, f"{name}: {line}"
+
+
+def test_what_is_registered_is_offered() -> None:
+    """A new activation or law of the readout needs no second list."""
+    program = (
+        "from firststep import activations, expressions, readouts\n"
+        "expressions.ACTIVATIONS['toy'] = expressions.ACTIVATIONS['tanh']\n"
+        "readouts._NAMED['toys'] = ((2.0,), (1.0,))\n"
+        "from firststep.web.about import about\n"
+        "told = {field['name']: field['options'] for field in about()['fields']}\n"
+        "assert 'toy' in told['student'] and 'toy' in told['teacher'] and 'toys' in told['readout']"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_about_is_plain_json() -> None:

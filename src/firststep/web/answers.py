@@ -21,7 +21,7 @@ from firststep.theory.spectrum.law import spectral_law
 from firststep.web import asked, takeaway
 from firststep.web.asked import MEASURED
 from firststep.web.checked import Json, Request
-from firststep.web.words import QUANTITIES, SPLIT_WORDS, WORDS
+from firststep.web.words import QUANTITIES, SPLIT, WORDS
 
 Array = NDArray[np.float64]
 SMALL_RIDGE = 0.01
@@ -168,18 +168,18 @@ def point(wanted: asked.Point) -> Json:
             name: [] for name in ("values", "kappa", "learned", "target", "density", "split")
         }
         return {**nothing, **dict.fromkeys((*QUANTITIES, "total")), "notes": [str(error)]}
-    split = found.error_split
+    split, words = found.error_split, point_words()
+    for word in words["values"]:
+        word["value"] = _value(found, word["name"])
+    for word in words["split"]:
+        word["value"] = _rounded(getattr(split, word["name"]), split.total)
     return {
-        "values": [_value(found, name) for name in POINT_VALUES],
+        **words,
         **{name: plain(getattr(found, name)) for name in QUANTITIES},
         "kappa": plain(found.kappa),
         "learned": plain(found.learned_function),
         "target": plain(found.target_function),
         "density": density(found.kappa),
-        "split": [
-            {**words, "value": _rounded(getattr(split, words["name"]), split.total)}
-            for words in point_words()["split"]
-        ],
         "total": plain(split.total),
         "notes": [],
     }
@@ -190,12 +190,9 @@ def density(kappa: Array) -> Any:
     return plain(np.exp(-(kappa**2) / 2) / math.sqrt(2 * math.pi))
 
 
-def _value(found: Prediction, name: str) -> Json:
+def _value(found: Prediction, name: str) -> float | None:
     value, total = getattr(found, name), found.problem.teacher.moments.second_moment
-    return {
-        **_words(name),
-        "value": plain(value) if name == "quadrature_error" else _rounded(value, total),
-    }
+    return plain(value) if name == "quadrature_error" else _rounded(value, total)
 
 
 def _rounded(value: float, total: float) -> Any:
@@ -203,20 +200,13 @@ def _rounded(value: float, total: float) -> Any:
     return 0.0 if abs(value) < ROUNDING * total else plain(value)
 
 
-def _words(name: str) -> Json:
-    label, explanation = (
-        QUANTITIES[name] if name in QUANTITIES else (WORDS[name].label, WORDS[name].explanation)
-    )
-    return {"name": name, "label": label, "explanation": explanation, "anchor": name}
-
-
 def point_words() -> dict[str, list[Json]]:
     """How the values and the parts of the error of a point are called."""
-    split = [
-        {"name": name, "label": label, "explanation": why, "anchor": "split"}
-        for name, (label, why) in SPLIT_WORDS.items()
-    ]
-    return {"values": [_words(name) for name in POINT_VALUES], "split": split}
+    words = {**WORDS, **QUANTITIES}
+    return {
+        "values": [words[name].about() for name in POINT_VALUES],
+        "split": [{**word.about(), "anchor": "split"} for word in SPLIT.values()],
+    }
 
 
 @_answers(asked.Weights)

@@ -12,29 +12,21 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem, number, whole
 from firststep.web.checked import Request, one_of, strictly, whole_number
-from firststep.web.words import MAP_QUANTITIES, QUANTITIES
+from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-AXES = ("alpha", "beta", "alpha0", "step", "ridge")
+AXES = tuple(name for name, field in FIELDS.items() if field.axis)
 SCALES = ("log", "linear")
-MODELS = ("network", "random-features", "spiked")
-PREDICTED_LINES = ("exact", "isotropic", "random-features", "optimal-ridge")
+PREDICTED_LINES = tuple(name for name in LINES if name != "kernel-bound")  # that is no curve
 MEASURED = ("risk", "training_error", "alignment")  # of a network
-TEXTS = ("student", "teacher", "readout")
+TEXTS = tuple(name for name, field in FIELDS.items() if field.is_free_text)
 
 # Bounds, so that no request takes minutes or gigabytes: on texts, on numbers that enter sizes or
 # quadratures, on grids, on simulations.
 LONGEST_TEXT = 200
-RANGES = {
-    "alpha": (1e-3, 1e4),
-    "beta": (1e-3, 1e3),
-    "alpha0": (0.0, 1e4),
-    "step": (0.0, 1e3),
-    "ridge": (1e-10, 1e6),
-    "noise": (0.0, 100.0),
-}
+RANGES = {name: field.bounds for name, field in FIELDS.items() if field.bounds is not None}
 MOST_POINTS = 120
 MOST_MAP_POINTS = 400
 MOST_MAP_SIDE = 96

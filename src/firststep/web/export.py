@@ -18,13 +18,15 @@ from firststep.results import plain
 from firststep.simulation.running.simulate import available_cores
 from firststep.simulation.running.workers import Workers
 from firststep.theory.one_step.predict import predict
-from firststep.theory.one_step.prediction import ErrorSplit
+from firststep.theory.one_step.prediction import ErrorSplit, Prediction
 from firststep.web import answers, asked, takeaway
 from firststep.web.about import about
 from firststep.web.presets import DEFAULTS
 from firststep.web.single_file import single_file
+from firststep.web.words import QUANTITIES, SPLIT
 
 Array = NDArray[np.float64]
+Axes = dict[str, list[float]]
 ORDER = ("beta", "alpha0", "alpha", "step", "ridge")  # the axes of every array, the slowest first
 FINE = {"alpha": 17, "beta": 7, "alpha0": 7, "step": 9, "ridge": 7}
 COARSE = {"alpha": 9, "beta": 3, "alpha0": 5, "step": 5, "ridge": 5}
@@ -38,16 +40,8 @@ ENDS = {
 KAPPA = np.linspace(-4, 4, 25)
 WEIGHTS_DIMENSION = 100
 LONG = 240.0  # seconds beyond which the coarse grid is taken
-PER_POINT = (
-    "risk",
-    "training_error",
-    "alignment",
-    "gain",
-    "isotropic_risk",
-    "isotropic_training_error",
-)
+FITTED = ("risk", "training_error")  # what lines besides the exact one show
 DRAWN = ("learned", "target", "weights", "before")
-SPLIT = ("learned", "along", "across", "out_of_reach", "fluctuation")
 
 
 def write_page(path: Path, problem: Problem) -> int:
@@ -106,7 +100,7 @@ def _axis(problem: Problem, name: str, count: int) -> list[float]:
 class Chunk:
     """The answers for one value of beta and alpha0: what a worker computes."""
 
-    def __init__(self, problem: Problem, axes: dict[str, list[float]]) -> None:
+    def __init__(self, problem: Problem, axes: Axes) -> None:
         self.problem, self.axes = problem, axes
 
     def __call__(self, place: tuple[float, float]) -> dict[str, Array]:
@@ -119,61 +113,52 @@ class Chunk:
             "ridge": ridge[None, None, :],
         }
         exact, isotropic = predict(fixed, **fields), predict(fixed, bulk="isotropic", **fields)
-        found = {name: getattr(exact, name) for name in PER_POINT[:4]}
-        found |= {
-            f"isotropic_{name}": getattr(isotropic, name) for name in ("risk", "training_error")
-        }
         still = predict(fixed.replace(alpha0=0.0), alpha=alpha[:, None], ridge=ridge[None, :])
-        found |= {"still_risk": still.risk, "still_training_error": still.training_error}
-        total = fixed.teacher.moments.second_moment
-        solved = [point if point.converged and point.resolved else None for point in exact.points]
-        nothing = np.full(len(KAPPA), np.nan)
-        learned = [
-            nothing if each is None else np.interp(KAPPA, each.kappa, each.learned)
-            for each in solved
-        ]
-        target = [
-            nothing if each is None else np.interp(KAPPA, each.kappa, each.target[0])
-            for each in solved
-        ]
-        parts = [
-            None if each is None else ErrorSplit.of(each, total, fixed.noise) for each in solved
-        ]
-        split = [
-            [math.nan if part is None else getattr(part, name) for name in SPLIT] for part in parts
-        ]
-        shaped = {
-            "learned": np.array(learned),
-            "target": np.array(target),
-            "split": np.array(split),
+        return {
+            **{name: getattr(exact, name) for name in QUANTITIES},
+            **{f"isotropic_{name}": getattr(isotropic, name) for name in FITTED},
+            **{f"still_{name}": getattr(still, name) for name in FITTED},
+            **self._functions(exact),
+            **self._weights(fixed, step),
         }
-        found |= {name: values.reshape(*exact.shape, -1) for name, values in shaped.items()}
-        found["target"] = found["target"][0, :, 0]  # the same for every alpha and ridge
-        return {**found, **self._weights(fixed, step)}
+
+    def _functions(self, exact: Prediction) -> dict[str, Array]:
+        """The learned function, its target and the parts of the error at every point."""
+        total = exact.problem.teacher.moments.second_moment
+        nothing = np.full(2 * len(KAPPA) + len(SPLIT), np.nan)
+        rows = []
+        for each in exact.points:
+            if not (each.converged and each.resolved):
+                rows.append(nothing)
+                continue
+            parts = ErrorSplit.of(each, total, exact.problem.noise)
+            row = (
+                np.interp(KAPPA, each.kappa, each.learned),
+                np.interp(KAPPA, each.kappa, each.target[0]),
+                [getattr(parts, name) for name in SPLIT],
+            )
+            rows.append(np.concatenate(row))
+        cuts = (len(KAPPA), 2 * len(KAPPA))
+        learned, target, split = np.split(np.reshape(rows, (*exact.shape, -1)), cuts, axis=-1)
+        # The target is the same for every alpha and ridge.
+        return {"learned": learned, "target": target[0, :, 0], "split": split}
 
     def _weights(self, problem: Problem, steps: Array) -> dict[str, Array]:
         values, marks = [], []
         for step in steps:
-            body = {
-                name: value
-                for name, value in problem.replace(step=float(step)).to_dict().items()
-                if name != "dimension"
-            }
-            found = answers.weights(
-                {"problem": {**body, "dimension": "inf"}, "dimension": WEIGHTS_DIMENSION}
-            )
+            fields = {**problem.replace(step=float(step)).to_dict(), "dimension": "inf"}
+            found = answers.weights({"problem": fields, "dimension": WEIGHTS_DIMENSION})
             values.append(found["values"])
-            marks.append(
-                [
-                    *(found["edge"] or (math.nan, math.nan)),
-                    math.nan if found["outlier"] is None else found["outlier"],
-                ]
-            )
-            before = found["before"]
-        return {"weights": np.array(values), "before": np.array(before), "marks": np.array(marks)}
+            edges, outlier = found["edge"] or (None, None), found["outlier"]
+            marks.append([math.nan if mark is None else mark for mark in (*edges, outlier)])
+        return {
+            "weights": np.array(values),
+            "before": np.array(found["before"]),  # the step changes nothing before it
+            "marks": np.array(marks),
+        }
 
 
-def shipped(problem: Problem, axes: dict[str, list[float]], cores: int) -> dict[str, Any]:
+def shipped(problem: Problem, axes: Axes, cores: int) -> dict[str, Any]:
     """Everything the page needs, fit for JSON; arrays as base64 of little-endian numbers."""
     places = [(beta, alpha0) for beta in axes["beta"] for alpha0 in axes["alpha0"]]
     with Workers(cores) as workers:
@@ -182,33 +167,18 @@ def shipped(problem: Problem, axes: dict[str, list[float]], cores: int) -> dict[
             if isinstance(found, BaseException):
                 raise found
             chunks[place] = found
-    names = [
-        *PER_POINT,
-        "still_risk",
-        "still_training_error",
-        "learned",
-        "target",
-        "split",
-        "marks",
-    ]
-    stacked = {name: np.array([chunk[name] for chunk in chunks]) for name in names}
+    padded = ("weights", "before")
     size = max(chunk["weights"].shape[1] for chunk in chunks)
-    for name in ("weights", "before"):
-        stacked[name] = np.array([_padded(chunk[name], size) for chunk in chunks])
+    stacked = {
+        name: np.array(
+            [_padded(chunk[name], size) if name in padded else chunk[name] for chunk in chunks]
+        )
+        for name in chunks[0]
+    }
     if not np.isfinite(stacked["risk"]).any():
         raise NotConverged("no point of the grid could be solved")
-    told = problem.to_dict()
-    state = {
-        **DEFAULTS,
-        **{name: told[name] for name in told if name != "dimension"},
-        "dimension": str(told["dimension"]),
-    }
-    state |= {name: min(axes[name], key=lambda v, own=state[name]: abs(v - own)) for name in ORDER}  # type: ignore[misc]
-    state |= {"from": axes["alpha"][0], "to": axes["alpha"][-1], "axis": "alpha"}
-    for side, name in (("map_x", "alpha0"), ("map_y", "step")):
-        state |= {side: name, f"{side}_from": axes[name][0], f"{side}_to": axes[name][-1]}
     return {
-        "about": _about_offline(state, axes),
+        "about": _about_offline(_first_state(problem, axes), axes),
         "order": list(ORDER),
         "axes": axes,
         "kappa": plain(KAPPA),
@@ -221,6 +191,18 @@ def shipped(problem: Problem, axes: dict[str, list[float]], cores: int) -> dict[
         "take": _templates(problem),
         "point": answers.point_words(),
     }
+
+
+def _first_state(problem: Problem, axes: Axes) -> dict[str, Any]:
+    """The state of the page that shows the problem, on the grid."""
+    told = problem.to_dict()
+    state = {**DEFAULTS, **told, "dimension": str(told["dimension"])}
+    for name in ORDER:
+        own = float(told[name])
+        state[name] = min(axes[name], key=lambda value, own=own: abs(value - own))  # type: ignore[misc]
+    for name, side in (("alpha", ""), ("alpha0", "map_x_"), ("step", "map_y_")):
+        state |= {f"{side}from": axes[name][0], f"{side}to": axes[name][-1]}
+    return {**state, "axis": "alpha", "map_x": "alpha0", "map_y": "step"}
 
 
 def _padded(values: Array, size: int) -> Array:
@@ -245,7 +227,7 @@ def _packed(values: Array, drawn: bool) -> dict[str, Any]:
     }
 
 
-def _about_offline(state: dict[str, Any], axes: dict[str, list[float]]) -> dict[str, Any]:
+def _about_offline(state: dict[str, Any], axes: Axes) -> dict[str, Any]:
     told = about()
     isotropic = ("risk", "training_error", "alignment")
     lines = [

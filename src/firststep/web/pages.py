@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from firststep.web.words import guide_sections
+from firststep.web.words import Word, guide_words
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -50,8 +50,10 @@ def media_type(name: str) -> str:
 
 def guide() -> str:
     """One page that explains every control, line and quantity."""
-    sections = "\n".join(
-        f'<dt id="{html.escape(anchor)}">{html.escape(title)}</dt><dd>{html.escape(sentence)} {html.escape(more)}</dd>'
-        for anchor, title, sentence, more in guide_sections()
-    )
-    return _GUIDE.replace("{sections}", sections)
+
+    def section(word: Word) -> str:
+        anchor, title = html.escape(word.name), html.escape(word.title)
+        text = html.escape(f"{word.explanation} {word.more}")
+        return f'<dt id="{anchor}">{title}</dt><dd>{text}</dd>'
+
+    return _GUIDE.replace("{sections}", "\n".join(section(word) for word in guide_words()))

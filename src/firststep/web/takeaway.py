@@ -10,21 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from firststep.web.asked import Networks, Take
+from firststep.web.words import FIELDS
 
-TEXTS = ("student", "teacher", "readout", "init")
-ORDER = (
-    "student",
-    "teacher",
-    "alpha",
-    "beta",
-    "alpha0",
-    "step",
-    "step_exponent",
-    "ridge",
-    "noise",
-    "readout",
-    "init",
-)
+ORDER = tuple(name for name in FIELDS if name != "dimension")
+TEXTS = tuple(name for name in ORDER if isinstance(FIELDS[name].default, str))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 // The entry: connects the parts and keeps the address of the page in step with the state.
 import { connect } from './state/api.js';
 import { nodeById, sayNotice } from './page/tools.js';
-import { Store, hashOf, readHash } from './state/state.js';
+import { Store, hashOf, learnFields, readHash } from './state/state.js';
 import { ErrorBoard, Gate, errorsIn } from './state/requests.js';
 import { Words } from './page/words.js';
 import { Controls } from './controls/controls.js';
@@ -62,6 +62,7 @@ async function start() {
   prepareTheme();
   const api = connect();
   const about = await api.about();
+  learnFields(about);
   const given = readHash(location.hash, about);
   const store = new Store(about, given.found);
   const words = new Words(about);

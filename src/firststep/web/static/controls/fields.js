@@ -91,13 +91,13 @@ export class NumberField {
 }
 
 export class TextField {
-  constructor(field, { store, words }) {
+  constructor(field, { store, words, about }) {
     this.field = field;
     const frame = fieldFrame(field, words, null, 'field inline');
     this.node = frame.node;
     const listId = `l-${field.name}`;
     this.box = buildNode('input', { type: 'text', id: `f-${field.name}`, list: listId, spellcheck: 'false',
-      autocomplete: 'off', autocapitalize: 'off', maxlength: 200,
+      autocomplete: 'off', autocapitalize: 'off', maxlength: about.limits.text,
       'aria-describedby': `e-${field.name}`, onchange: () => store.seal() });
     this.box.addEventListener('input', (event) => {
       clearTimeout(this.timer);

@@ -9,12 +9,6 @@ const estimatePause = 200; // ms
 const seriesLooks = [['orange', 'circle'], ['green', 'square'], ['pink', 'triangle'], ['red', 'diamond']];
 const numberBoxes = ['sim_dimension', 'sim_replicates', 'sim_points', 'sim_seed'];
 
-export const simulationModels = [
-  { value: 'network', label: 'network' },
-  { value: 'random-features', label: 'random features' },
-  { value: 'spiked', label: 'bulk + spike' },
-];
-
 // Where the axis is simulated. Checked before anything is built: a link may ask for a thousand million points.
 export function placesOf(state, most) {
   const count = state.sim_points;
@@ -41,7 +35,7 @@ export class SimulatePanel {
     Object.assign(this, { api, about, store, curve });
     this.series = []; // { key, state, label, color, marker, points }
     this.running = null;
-    fillSelect(nodeById('f-sim_model'), simulationModels);
+    fillSelect(nodeById('f-sim_model'), about.models.map(({ name, label }) => ({ value: name, label })));
     for (const name of numberBoxes) {
       const box = nodeById(`f-${name}`);
       box.addEventListener('input', (event) => {
@@ -142,7 +136,7 @@ export class SimulatePanel {
   // A run with the same settings replaces the older one; others are added.
   open(state) {
     const key = curveKey(state);
-    const model = simulationModels.find((each) => each.value === state.sim_model).label;
+    const model = this.about.models.find((each) => each.name === state.sim_model).label;
     const label = `${model}, d = ${state.sim_dimension}`;
     this.series = this.series.filter((each) => !(each.key === key && each.label === label));
     const used = this.series.filter((each) => each.key === key);
