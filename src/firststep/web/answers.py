@@ -1,14 +1,16 @@
-"""The answers of the explorer: a checked request in, plain JSON values out. All numbers come from the library."""
+"""The answers of the explorer: a checked request in, plain JSON values out.
+
+All numbers come from the library.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter, NotConverged, NotEnoughMemory
 from firststep.problem import Problem
@@ -23,14 +25,19 @@ from firststep.web.asked import MEASURED
 from firststep.web.checked import Json, Request
 from firststep.web.words import QUANTITIES, SPLIT, WORDS
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+# With a smaller ridge the peak at n = N is narrower than the points of a curve lie apart; these are
+# put about it, closer where it is sharper.
 SMALL_RIDGE = 0.01
 AROUND_PEAK = np.array([-0.15, -0.08, -0.04, -0.02, -0.01, 0.0, 0.01, 0.02, 0.04, 0.08, 0.15])
-RIDGES = np.geomspace(1e-5, 1e2, 13)  # where the best ridge is looked for
-ROUNDING = 1e-12  # of the power of the teacher
+# Where the best ridge is looked for; a point costs 20 predictions, so that fewer are drawn.
+RIDGES = np.geomspace(1e-5, 1e2, 13)
 BEST_RIDGE_POINTS = 31
-LARGEST_MEMORY = 2 * 10**9  # of one replicate
-LARGEST_WORK = 2e14  # of one simulation: some hours of one core
+ROUNDING = 1e-12  # of the power of the teacher: what is smaller is shown as 0
+LARGEST_MEMORY = 2 * 10**9  # bytes of one replicate, less than a worker may have
+LARGEST_WORK = 2e14  # operations of one simulation: some hours of one core
 POINT_VALUES = (
     "risk",
     "random_features_risk",
@@ -94,7 +101,9 @@ def _with_peak(problem: Problem, axis: asked.Axis) -> asked.Axis:
     return asked.Axis(axis.name, np.unique(np.concatenate([axis.values, inside])))
 
 
-def _predict(problem: Problem, bulk: str, fields: Mapping[str, Array]) -> Prediction:
+def _predict(
+    problem: Problem, bulk: str, fields: Mapping[str, Float[Array, "*axes"]]
+) -> Prediction:
     found: Prediction = predict(problem, bulk=bulk, **fields)
     return found
 
@@ -105,17 +114,20 @@ def _without_step(problem: Problem, axis: asked.Axis) -> Prediction:
     return _predict(problem.replace(alpha0=0.0), "exact", fields)
 
 
-def _thinned(values: Array) -> Array:
+def _thinned(values: Float[Array, " points"]) -> Float[Array, " fewer"]:
     kept = np.linspace(0, len(values) - 1, min(len(values), BEST_RIDGE_POINTS)).round().astype(int)
     return np.asarray(values[np.unique(kept)])
 
 
-def _best_ridge(problem: Problem, axis: asked.Axis) -> tuple[Prediction, Array]:
-    """The prediction at the ridge of least risk for every point: a grid, then twice the vertex of a parabola."""
+def _best_ridge(problem: Problem, axis: asked.Axis) -> tuple[Prediction, Float[Array, " points"]]:
+    """The prediction at the ridge of least risk for every point, and that ridge.
+
+    A grid, then twice the vertex of a parabola through the three lowest neighbours.
+    """
     places = axis.values
     logs = np.log(RIDGES)
 
-    def risks(log_ridge: Array) -> Array:
+    def risks(log_ridge: Float[Array, "points ridges"]) -> Float[Array, "points ridges"]:
         found = _predict(problem, "exact", {axis.name: places[:, None], "ridge": np.exp(log_ridge)})
         return np.asarray(np.where(np.isfinite(found.risk), found.risk, np.inf))
 
@@ -126,7 +138,7 @@ def _best_ridge(problem: Problem, axis: asked.Axis) -> tuple[Prediction, Array]:
     heights = level[rows[:, None], middle[:, None] + np.array([-1, 0, 1])]
     for _ in range(2):
         vertex = np.clip(_vertex(around, heights), logs[0], logs[-1])
-        width = (around[:, 2] - around[:, 0]) / 8
+        width = (around[:, 2] - around[:, 0]) / 8  # the next parabola is a quarter as wide
         around = np.sort(np.stack([vertex - width, vertex, vertex + width], axis=1), axis=1)
         around = np.clip(around, logs[0], logs[-1])
         heights = risks(around)
@@ -135,14 +147,14 @@ def _best_ridge(problem: Problem, axis: asked.Axis) -> tuple[Prediction, Array]:
     return _predict(problem, "exact", {axis.name: places, "ridge": ridges}), ridges
 
 
-def _vertex(x: Array, y: Array) -> Array:
-    """Where the parabola through three points is least; the best of them where it has no minimum between."""
+def _vertex(x: Float[Array, "points 3"], y: Float[Array, "points 3"]) -> Float[Array, " points"]:
+    """Where the parabola through three points is least.
+
+    The best of them where it has no minimum between them.
+    """
     best = x[np.arange(len(x)), y.argmin(axis=1)]
     with np.errstate(all="ignore"):
-        left, right = (
-            (y[:, 1] - y[:, 0]) / (x[:, 1] - x[:, 0]),
-            (y[:, 2] - y[:, 1]) / (x[:, 2] - x[:, 1]),
-        )
+        left, right = (np.diff(y, axis=1) / np.diff(x, axis=1)).T
         bend = (right - left) / (x[:, 2] - x[:, 0])
         vertex = (x[:, 0] + x[:, 1]) / 2 - left / (2 * bend)
     good = np.isfinite(vertex) & (bend > 0) & (vertex >= x[:, 0]) & (vertex <= x[:, 2])
@@ -150,12 +162,8 @@ def _vertex(x: Array, y: Array) -> Array:
 
 
 def _unsolved(found: Prediction) -> list[str]:
-    bad = int(np.sum(np.asarray(found.status) != CONVERGED))
-    return (
-        [f"{bad} of {max(1, math.prod(found.shape))} points could not be solved and are left out"]
-        if bad
-        else []
-    )
+    bad, count = int(np.sum(np.asarray(found.status) != CONVERGED)), max(1, math.prod(found.shape))
+    return [f"{bad} of {count} points could not be solved and are left out"] if bad else []
 
 
 @_answers(asked.Point)
@@ -185,19 +193,21 @@ def point(wanted: asked.Point) -> Json:
     }
 
 
-def density(kappa: Array) -> Any:
+def density(kappa: Float[Array, " nodes"]) -> list[float]:
     """How often an input has this kappa."""
-    return plain(np.exp(-(kappa**2) / 2) / math.sqrt(2 * math.pi))
+    told: list[float] = plain(np.exp(-(kappa**2) / 2) / math.sqrt(2 * math.pi))
+    return told
 
 
 def _value(found: Prediction, name: str) -> float | None:
     value, total = getattr(found, name), found.problem.teacher.moments.second_moment
-    return plain(value) if name == "quadrature_error" else _rounded(value, total)
+    return _rounded(value, 0.0 if name == "quadrature_error" else total)
 
 
-def _rounded(value: float, total: float) -> Any:
+def _rounded(value: float, total: float) -> float | None:
     """Without what is only rounding."""
-    return 0.0 if abs(value) < ROUNDING * total else plain(value)
+    kept: float | None = 0.0 if abs(value) < ROUNDING * total else plain(value)
+    return kept
 
 
 def point_words() -> dict[str, list[Json]]:
@@ -217,22 +227,17 @@ def weights(wanted: asked.Weights) -> Json:
     """
     sized = wanted.problem.replace(dimension=wanted.dimension)
     layer = first_layer(sized)
-    notes = []
-    edge, outlier = None, None
+    told: Json = {"edge": None, "outlier": None, "notes": []}
     try:
         law = spectral_law(sized)
-        edge, outlier = (
-            list(law.edges),
-            next((value for value in law.outliers if value > law.edges[1]), None),
-        )
+        above = (value for value in law.outliers if value > law.edges[1])
+        told |= {"edge": list(law.edges), "outlier": next(above, None)}
     except NotConverged as error:
-        notes.append(str(error))
+        told["notes"] = [str(error)]
     return {
+        **told,
         "dimension": wanted.dimension,
         "width": layer.after.shape[1],
-        "edge": edge,
-        "outlier": outlier,
-        "notes": notes,
         "values": plain(np.linalg.svd(layer.after, compute_uv=False)),
         "before": plain(np.linalg.svd(layer.before, compute_uv=False)),
     }

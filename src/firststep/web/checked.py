@@ -1,4 +1,4 @@
-"""Requests as pydantic models: frozen, no unknown names, and every fault said at once in our form."""
+"""Requests as pydantic models: frozen, no unknown names, every fault said at once in our form."""
 
 from __future__ import annotations
 

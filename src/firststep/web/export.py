@@ -1,4 +1,7 @@
-"""The explorer as one file: the page, its modules, and a grid of answers computed beforehand. It works by double click."""
+"""The explorer as one file: the page, its modules, and a grid of answers computed beforehand.
+
+It works by double click.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,9 @@ import math
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
@@ -19,14 +21,20 @@ from firststep.simulation.running.simulate import available_cores
 from firststep.simulation.running.workers import Workers
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import ErrorSplit, Prediction
-from firststep.web import answers, asked, takeaway
+from firststep.web import answers, takeaway
 from firststep.web.about import about
+from firststep.web.asked import AXES
+from firststep.web.checked import Json
 from firststep.web.presets import DEFAULTS
 from firststep.web.single_file import single_file
 from firststep.web.words import QUANTITIES, SPLIT
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
 Axes = dict[str, list[float]]
+# The grid: small enough for some 50 000 problems in a minute or two and 7 MB; where a problem takes
+# long (a Gaussian readout), a tenth of that.
 ORDER = ("beta", "alpha0", "alpha", "step", "ridge")  # the axes of every array, the slowest first
 FINE = {"alpha": 17, "beta": 7, "alpha0": 7, "step": 9, "ridge": 7}
 COARSE = {"alpha": 9, "beta": 3, "alpha0": 5, "step": 5, "ridge": 5}
@@ -37,8 +45,8 @@ ENDS = {
     "step": (0.1, 10.0),
     "ridge": (1e-4, 10.0),
 }
-KAPPA = np.linspace(-4, 4, 25)
-WEIGHTS_DIMENSION = 100
+KAPPA = np.linspace(-4, 4, 25)  # drawn with straight lines between
+WEIGHTS_DIMENSION = 100  # of the networks whose singular values are drawn
 LONG = 240.0  # seconds beyond which the coarse grid is taken
 FITTED = ("risk", "training_error")  # what lines besides the exact one show
 DRAWN = ("learned", "target", "weights", "before")
@@ -143,7 +151,7 @@ class Chunk:
         # The target is the same for every alpha and ridge.
         return {"learned": learned, "target": target[0, :, 0], "split": split}
 
-    def _weights(self, problem: Problem, steps: Array) -> dict[str, Array]:
+    def _weights(self, problem: Problem, steps: Float[Array, " steps"]) -> dict[str, Array]:
         values, marks = [], []
         for step in steps:
             fields = {**problem.replace(step=float(step)).to_dict(), "dimension": "inf"}
@@ -158,15 +166,16 @@ class Chunk:
         }
 
 
-def shipped(problem: Problem, axes: Axes, cores: int) -> dict[str, Any]:
+def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
     """Everything the page needs, fit for JSON; arrays as base64 of little-endian numbers."""
     places = [(beta, alpha0) for beta in axes["beta"] for alpha0 in axes["alpha0"]]
     with Workers(cores) as workers:
-        chunks: list[Any] = [None] * len(places)
-        for place, found in workers.survive(Chunk(problem, axes), places):
-            if isinstance(found, BaseException):
-                raise found
-            chunks[place] = found
+        found = {}
+        for place, answer in workers.survive(Chunk(problem, axes), places):
+            if isinstance(answer, BaseException):
+                raise answer
+            found[place] = answer
+    chunks = [found[place] for place in range(len(places))]
     padded = ("weights", "before")
     size = max(chunk["weights"].shape[1] for chunk in chunks)
     stacked = {
@@ -193,31 +202,30 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> dict[str, Any]:
     }
 
 
-def _first_state(problem: Problem, axes: Axes) -> dict[str, Any]:
+def _first_state(problem: Problem, axes: Axes) -> Json:
     """The state of the page that shows the problem, on the grid."""
     told = problem.to_dict()
     state = {**DEFAULTS, **told, "dimension": str(told["dimension"])}
     for name in ORDER:
-        own = float(told[name])
-        state[name] = min(axes[name], key=lambda value, own=own: abs(value - own))  # type: ignore[misc]
+        nearest = np.argmin(np.abs(np.array(axes[name]) - told[name]))
+        state[name] = axes[name][int(nearest)]
     for name, side in (("alpha", ""), ("alpha0", "map_x_"), ("step", "map_y_")):
         state |= {f"{side}from": axes[name][0], f"{side}to": axes[name][-1]}
     return {**state, "axis": "alpha", "map_x": "alpha0", "map_y": "step"}
 
 
-def _padded(values: Array, size: int) -> Array:
+def _padded(values: Float[Array, "*steps some"], size: int) -> Float[Array, "*steps size"]:
     """Fewer singular values where the width is below the dimension."""
     room = [(0, 0)] * (values.ndim - 1) + [(0, size - values.shape[-1])]
     return np.pad(values, room, constant_values=np.nan)
 
 
-def _packed(values: Array, drawn: bool) -> dict[str, Any]:
+def _packed(values: Float[Array, "*axes"], drawn: bool) -> Json:
     """float32; what is only drawn as int16 times a unit, the least integer standing for nan."""
     unit = float(np.nanmax(np.abs(values))) / 32767 if drawn else 0.0
     if unit > 0:
-        packed: Any = np.where(
-            np.isfinite(values), np.round(np.nan_to_num(values) / unit), -32768
-        ).astype("<i2")
+        whole = np.round(np.nan_to_num(values) / unit)
+        packed = np.where(np.isfinite(values), whole, -32768).astype("<i2")
     else:
         packed = np.ascontiguousarray(values, dtype="<f4")
     return {
@@ -227,19 +235,13 @@ def _packed(values: Array, drawn: bool) -> dict[str, Any]:
     }
 
 
-def _about_offline(state: dict[str, Any], axes: Axes) -> dict[str, Any]:
+def _about_offline(state: Json, axes: Axes) -> Json:
+    """What the grid can show: no line at the best ridge, and no gain of the isotropic theory."""
     told = about()
-    isotropic = ("risk", "training_error", "alignment")
-    lines = [
-        {
-            **line,
-            "quantities": [
-                q for q in line["quantities"] if line["name"] != "isotropic" or q in isotropic
-            ],
-        }
-        for line in told["lines"]
-        if line["name"] != "optimal-ridge"
-    ]
+    lines = [line for line in told["lines"] if line["name"] != "optimal-ridge"]
+    for line in lines:
+        if line["name"] == "isotropic":
+            line["quantities"].remove("gain")
     return {**told, "offline": True, "grid": axes, "defaults": state, "presets": [], "lines": lines}
 
 
@@ -249,7 +251,8 @@ def _templates(problem: Problem) -> dict[str, dict[str, str]]:
     fields = {name: f"{{{name}}}" if name in ORDER else str(told[name]) for name in takeaway.ORDER}
     size = "" if problem.dimension == math.inf else str(int(problem.dimension))
     ends = ("{from}", "{to}", "{points}")
-    return {
-        axis: takeaway.texts(takeaway.Question(fields, size, axis, ends, "log"))
-        for axis in asked.AXES
+    asked_along = {
+        axis: takeaway.Question(fields=fields, dimension=size, axis=axis, ends=ends, scale="log")
+        for axis in AXES
     }
+    return {axis: takeaway.texts(question) for axis, question in asked_along.items()}

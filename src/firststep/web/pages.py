@@ -17,13 +17,16 @@ TYPES = {
 }
 
 _GUIDE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Guide to the firststep explorer</title><link rel="icon" href="data:,"><link rel="stylesheet" href="static/style.css"></head>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Guide to the firststep explorer</title><link rel="icon" href="data:,">
+<link rel="stylesheet" href="static/style.css"></head>
 <body class="guide"><main>
 <h1>Guide to the explorer</h1>
-<p>A two-layer network f(x) = (1/√N) aᵀσ(Wᵀx) sees n₀ samples of a teacher y = σ*(⟨x, θ⟩) + noise, takes one gradient step on W
-with its readout fixed, and then has its readout fitted by ridge regression on n fresh samples. n₀, n and N are proportional to the
-dimension d. Every number on the page is computed by the library; the equations are in its documentation, docs/theory.md.</p>
+<p>A two-layer network f(x) = (1/√N) aᵀσ(Wᵀx) sees n₀ samples of a teacher y = σ*(⟨x, θ⟩) + noise,
+takes one gradient step on W with its readout fixed, and then has its readout fitted by ridge
+regression on n fresh samples. n₀, n and N are proportional to the dimension d. Every number on the
+page is computed by the library; the equations are in its documentation, docs/theory.md.</p>
 <dl>
 {sections}
 </dl>

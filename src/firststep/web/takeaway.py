@@ -1,6 +1,7 @@
 """The question on the page as text to take away: Python, a command line, an experiment file.
 
-All values are texts here, so that the single-file page can be given the same lines with places for its numbers.
+All values are texts here, so that the single-file page can be given the same lines with places
+for its numbers.
 """
 
 from __future__ import annotations
@@ -70,11 +71,11 @@ def python(asked: Question) -> str:
         ")",
         "print(firststep.predict(problem))",
         f"{asked.axis} = np.{function}({', '.join(asked.ends)})",
-        f"curve = firststep.predict(problem, {asked.axis}={asked.axis})  # curve.risk, curve.training_error, curve.gain, ...",
+        f"curve = firststep.predict(problem, {asked.axis}={asked.axis})"
+        "  # curve.risk, curve.training_error, curve.gain, ...",
     ]
     if asked.networks is not None:
-        run = asked.networks
-        size = f"dimension={run.dimension}, replicates={run.replicates}, seed={run.seed}, model={run.model!r}"
+        size = ", ".join(f"{name}={value!r}" for name, value in _sizes(asked.networks).items())
         lines += [
             "networks = [",
             f"    firststep.simulate(problem.replace({asked.axis}=x), {size})",
@@ -85,6 +86,10 @@ def python(asked: Question) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _sizes(run: Networks) -> dict[str, int | str]:
+    return {name: getattr(run, name) for name in ("dimension", "replicates", "seed", "model")}
+
+
 def command(asked: Question) -> str:
     flags = " ".join(
         f"--{name.replace('_', '-')} {_safe(value)}" for name, value in asked.fields.items()
@@ -92,8 +97,7 @@ def command(asked: Question) -> str:
     size = f" --dimension {asked.dimension}" if asked.dimension else ""
     lines = [f"firststep predict {flags}{size}"]
     if asked.networks is not None:
-        run = asked.networks
-        size = f"--dimension {run.dimension} --replicates {run.replicates} --seed {run.seed} --model {run.model}"
+        size = " ".join(f"--{name} {value}" for name, value in _sizes(asked.networks).items())
         lines.append(f"firststep simulate {flags} {size}")
     return "\n".join(lines) + "\n"
 
