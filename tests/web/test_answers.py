@@ -88,7 +88,10 @@ def test_the_parts_of_the_error(generic: Problem, changes: dict[str, Any]) -> No
 
 
 def test_the_scatter_of_the_fit_is_what_networks_scatter() -> None:
-    """along = E(mean - target)^2 by bins of kappa, averaged over networks: its mean is a part that simulation sees."""
+    """along = E(mean - target)^2 by bins of kappa, averaged over networks.
+
+    Its mean is a part that simulation sees.
+    """
     problem = LIBRARY.replace(dimension=300)
     split = predict(problem).error_split
     found = simulate(problem, replicates=12)

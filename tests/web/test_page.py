@@ -1,4 +1,7 @@
-"""The page in a real browser: Chromium without a window, driven by Playwright. Left out, and said so, where there is none."""
+"""The page in a real browser: Chromium without a window, driven by Playwright.
+
+Left out, and said so, where there is none.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def complaints() -> list[str]:
 
 @pytest.fixture
 def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
-    """A fresh profile; whatever its pages complain about (errors, breaches of the content policy) fails the test."""
+    """A fresh profile.
+
+    Whatever its pages complain about (errors, breaches of the content policy) fails the test.
+    """
     made = browser.new_context(viewport={"width": 1300, "height": 900})
     made.set_default_timeout(SLOW)
     made.on(
@@ -142,7 +148,10 @@ def test_a_slider_moves_the_curve(page: Page) -> None:
 
 
 def test_latency(page: Page) -> None:
-    """From the input event to the drawn curve; the bound is for machines with other work, docs/benchmarks.md has the numbers."""
+    """From the input event to the drawn curve.
+
+    The bound is for machines with other work, docs/benchmarks.md has the numbers.
+    """
     for number in range(12):
         slide(page, "ridge", 0.3 + 0.04 * number)
         page.wait_for_timeout(120)
@@ -160,7 +169,7 @@ def test_a_bad_expression_says_so_and_a_good_one_mends_it(page: Page) -> None:
 
 
 def test_networks_land_on_the_curve(page: Page, tmp_path: Path) -> None:
-    """What is drawn at the end is the mean and the standard error over all replicates, the library's."""
+    """What is drawn at the end is the library's mean and standard error over all replicates."""
     page.fill("#f-sim_dimension", "60")
     page.click("#run")
     expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=60_000)
@@ -303,7 +312,8 @@ def test_take_away(page: Page, button: str, words: str) -> None:
 
 def taken(page: Page) -> str:
     """What the dialog offers."""
-    text = "(document.getElementById('take-text').value || document.getElementById('take-text').textContent)"
+    node = "document.getElementById('take-text')"
+    text = f"({node}.value || {node}.textContent)"
     page.wait_for_function(f"() => {text}.includes('firststep') || {text}.includes('[problem]')")
     return str(page.evaluate(f"() => {text}"))
 
@@ -340,7 +350,7 @@ def test_it_fits(
     context.close()
 
 
-# One file -----------------------------------------------------------------------------------------------------------------
+# One file
 
 
 def test_modules_can_be_joined() -> None:
@@ -375,8 +385,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small grid: the sizes are the only thing that is changed."""
     path = tmp_path_factory.mktemp("export") / "page.html"
     script = (
-        "import firststep.web.export as e; e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
-        f"import firststep.cli_explore as c; c.explore({{}}, '', 0, False, None, __import__('pathlib').Path({str(path)!r}))"
+        "import sys; import firststep.web.export as e; from firststep_command import main; "
+        "e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
+        f"sys.argv = ['firststep', 'explore', '--export', {str(path)!r}]; main()"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300, capture_output=True)
     return path

@@ -198,7 +198,7 @@ def test_a_killed_worker_is_replaced(client: httpx.Client, served: tuple[str, in
     assert answers[-1] == 200
 
 
-# Fuzzing ---------------------------------------------------------------------------------------------------------------
+# Fuzzing
 
 NUMBERS = st.integers(-(10**12), 10**12) | st.floats(allow_nan=False, allow_infinity=False)
 WORDS = [
@@ -272,7 +272,7 @@ def test_no_request_makes_it_fail(client: httpx.Client, asked: tuple[str, Any]) 
         assert all(error["message"] and "\n" not in error["message"] for error in told["errors"])
 
 
-# The command -----------------------------------------------------------------------------------------------------------
+# The command
 
 
 def test_another_host_needs_the_token() -> None:

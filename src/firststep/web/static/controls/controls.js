@@ -1,4 +1,5 @@
-// The column of controls: presets with their captions, undo and redo, and the fields of the problem in groups.
+// The column of controls: presets with their captions, undo and redo, and the fields of the problem
+// in groups.
 import { buildNode, nodeById } from '../page/tools.js';
 import { problemNames, sameState } from '../state/state.js';
 import { ChoiceField, DimensionField, ExponentField, NumberField, TextField } from './fields.js';

@@ -1,4 +1,5 @@
-// One control per field of the problem: slider with number box, text with suggestions, choice, dimension.
+// One control per field of the problem: slider with number box, text with suggestions, choice,
+// dimension.
 import { buildNode, fillSelect, numberIn, numberText, writeNumber } from '../page/tools.js';
 import { SliderScale } from './sliders.js';
 import { nameBy } from '../page/words.js';

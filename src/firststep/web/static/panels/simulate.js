@@ -1,15 +1,17 @@
-// Real networks onto the curve: how long it takes, run and cancel, and the points that belong to the curve.
+// Real networks onto the curve: how long it takes, run and cancel, and the points that belong to
+// the curve.
 import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText } from '../page/tools.js';
 import { roundTo, sayNotice, spacedValues, writeNumber } from '../page/tools.js';
 import { problemNames, problemOf } from '../state/state.js';
 import { errorsIn } from '../state/requests.js';
 import { nameBy } from '../page/words.js';
 
-const estimatePause = 200; // ms
+const estimatePause = 200; // ms without a change before the time is estimated
 const seriesLooks = [['orange', 'circle'], ['green', 'square'], ['pink', 'triangle'], ['red', 'diamond']];
 const numberBoxes = ['sim_dimension', 'sim_replicates', 'sim_points', 'sim_seed'];
 
-// Where the axis is simulated. Checked before anything is built: a link may ask for a thousand million points.
+// Where the axis is simulated. Checked before anything is built: a link may ask for a thousand
+// million points.
 export function placesOf(state, most) {
   const count = state.sim_points;
   if (!Number.isInteger(count) || count < 1 || count > most) {
@@ -18,8 +20,8 @@ export function placesOf(state, most) {
   return spacedValues(state.from, state.to, count, state.xscale).map((value) => roundTo(value, 6));
 }
 
-// Points belong to a curve: the same problem, whatever the range, the quantity or the place on the axis. Networks have
-// a dimension of their own, so that of the theory does not matter.
+// Points belong to a curve: the same problem, whatever the range, the quantity or the place on the
+// axis. Networks have a dimension of their own, so that of the theory does not matter.
 export function curveKey(state) {
   return JSON.stringify({ ...problemOf(state), dimension: null, [state.axis]: null, axis: state.axis });
 }

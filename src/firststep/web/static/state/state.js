@@ -7,8 +7,9 @@ export function learnFields(about) {
 }
 
 const longestText = 300; // of a link; the library says what is too long for an expression
-const historyLength = 200;
-const sameGesture = 1200; // ms: changes of the same fields that follow each other this fast are undone together
+const historyLength = 200; // states that can be undone
+// ms: changes of the same fields that follow each other this fast are undone together
+const sameGesture = 1200;
 
 export function problemOf(state) {
   return Object.fromEntries(problemNames.map((name) => [name, state[name]]));
@@ -46,16 +47,21 @@ export function hashOf(state, defaults) {
 function choicesOf(about, field, name) {
   const scales = ['log', 'linear'];
   const named = (list) => list.map((each) => each.name);
-  return field ? field.options : {
-    axis: about.axes, xscale: scales, yscale: scales, quantity: named(about.quantities), tab: ['curve', 'map'],
-    sim_model: named(about.models), map_x: about.map_axes, map_y: about.map_axes, map_quantity: named(about.map_quantities),
-  }[name];
+  if (field) return field.options;
+  const choices = {
+    axis: about.axes, xscale: scales, yscale: scales, quantity: named(about.quantities),
+    tab: ['curve', 'map'], sim_model: named(about.models),
+    map_x: about.map_axes, map_y: about.map_axes, map_quantity: named(about.map_quantities),
+  };
+  return choices[name];
 }
 
 function readValue(name, text, about) {
   const field = about.fields.find((each) => each.name === name);
   const kind = field ? field.kind : typeof about.defaults[name];
-  if (kind === 'activation' || kind === 'readout') return text.length > 0 && text.length <= longestText ? text : undefined;
+  if (kind === 'activation' || kind === 'readout') {
+    return text.length > 0 && text.length <= longestText ? text : undefined;
+  }
   if (field && field.optional && text === 'same') return null;
   if (kind === 'dimension' && text === 'inf') return 'inf';
   if (name === 'lines') {
@@ -114,7 +120,8 @@ export class Store {
     this.tell(cause, names);
   }
 
-  // The gesture is over: the next change can be undone by itself, and what was drawn in haste is drawn in full.
+  // The gesture is over: the next change can be undone by itself, and what was drawn in haste is
+  // drawn in full.
   seal(event = null) {
     this.lastNames = '';
     if (this.live) this.tell({ event }, []);
