@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,9 +17,12 @@ from firststep.figures import catalogue
 from firststep.simulation.running.layer import first_layer
 from firststep.sweep.experiment import Experiment
 from firststep.theory.closed_forms.weights import isotropic_spectrum, weight_spectrum
-from firststep.web import answers, asked
+from firststep.web import answers, asked, export, takeaway
 from firststep.web.about import about
+from firststep.web.pages import read_static
 from firststep.web.presets import DEFAULTS, presets
+from firststep.web.presets import PROBLEM as PROBLEM_OF_THE_PAGE
+from firststep.web.words import FIELDS
 from tests.web.serving import CURVE, NETWORKS, PROBLEM
 
 LIBRARY = Problem(**PROBLEM)
@@ -84,8 +88,9 @@ def test_the_parts_of_the_error(generic: Problem, changes: dict[str, Any]) -> No
 
 
 def test_the_scatter_of_the_fit_is_what_networks_scatter() -> None:
-    """along = E(mean - target)^2 by bins of kappa, averaged over networks: its mean is a part that
-    simulation sees.
+    """along = E(mean - target)^2 by bins of kappa, averaged over networks.
+
+    Its mean is a part that simulation sees.
     """
     problem = LIBRARY.replace(dimension=300)
     split = predict(problem).error_split
@@ -156,6 +161,8 @@ def test_a_replicate_is_that_of_simulate() -> None:
     assert found["risk"] == simulate(LIBRARY.replace(alpha=2.0), 60, 3, workers=1).risk.values[2]
 
 
+TAKE = {name: CURVE[name] for name in ("problem", "axis", "from", "to", "scale", "points")}
+RUN = {name: NETWORKS[name] for name in ("at", "dimension", "replicates", "seed", "model")}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("curve", {**CURVE, "problem": {**PROBLEM, "student": "tahn"}}, "student"),
     ("curve", {**CURVE, "problem": {**PROBLEM, "student": "z" * 300}}, "student"),
@@ -171,7 +178,29 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("curve", {**CURVE, "hello": 1}, "request.hello"),
     ("curve", {**CURVE, "problem": 3}, "problem"),
     ("point", {}, "problem"),
-    ("map", {"problem": PROBLEM, "x": {}, "y": {}, "rows": [0]}, "x.axis"),
+    ("map", {"problem": PROBLEM, "x": {}, "y": {}, "rows": [0]}, "x.axis x.count y.axis y.count"),
+    (
+        "curve",
+        {
+            **CURVE,
+            "problem": {**PROBLEM, "student": 3, "alpha": 1e9, "hello": 1},
+            "axis": "up",
+            "points": 1,
+            "line": "exakt",
+            "hello": 1,
+        },
+        "request.hello axis problem.hello student alpha points line",
+    ),
+    (
+        "map",
+        {"problem": 3, "x": {"axis": "alpha", "from": -1, "to": "a", "count": 5, "no": 1}, "y": 4},
+        "problem x.no x.from x.to y",
+    ),
+    ("take", {**TAKE, "simulate": {**RUN, "at": 3, "axis": "step"}}, "simulate.axis at"),
+    ("take", {**TAKE, "axis": "up", "simulate": {**RUN, "at": 3}}, "axis"),
+    ("replicate", {"request": NETWORKS, "index": 2, "number": 3}, "index number"),
+    ("replicate", {"request": {**NETWORKS, "seed": -1}, "index": 2, "number": 3}, "seed"),
+    ("weights", {"problem": {**PROBLEM, "alpha0": 1e4, "alpha": 1e-3}}, "alpha0"),
     ("weights", {"problem": PROBLEM, "dimension": 5000}, "dimension"),
     ("cost", {**NETWORKS, "dimension": 10**6}, "dimension"),
     ("cost", {**NETWORKS, "replicates": 10**6}, "replicates"),
@@ -190,17 +219,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 def test_nonsense_is_refused(call: str, body: dict[str, Any], parameter: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
         answers.CALLS[call](body)
-    assert caught.value.faults[0].parameter == parameter
-    assert "\n" not in str(caught.value)
+    assert " ".join(fault.parameter for fault in caught.value.faults) == parameter
+    assert not any("\n" in str(fault) for fault in caught.value.faults)
 
 
 def test_what_is_taken_away_runs(tmp_path: Any) -> None:
-    body = {name: CURVE[name] for name in ("problem", "axis", "from", "to", "scale", "points")}
-    simulated = {
-        name: NETWORKS[name] for name in ("at", "dimension", "replicates", "seed", "model")
-    }
-    for extra in ({}, {"simulate": simulated}):
-        found = answers.take({**body, **extra})
+    for extra in ({}, {"simulate": RUN}):
+        found = answers.take({**TAKE, **extra})
         experiment = Experiment.from_dict(tomllib.loads(found["toml"]))
         assert experiment.axes[0].name == "alpha"
         script = found["python"] + "import json\nprint(json.dumps(curve.risk.tolist()))\n"
@@ -272,6 +297,37 @@ def test_presets_have_the_parameters_of_their_figures(name: str) -> None:
     assert {k: v for k, v in shown.items() if k != "dimension"} == {
         k: v for k, v in drawn.items() if k != "dimension"
     }
+
+
+def test_every_field_of_a_problem_is_on_the_page() -> None:
+    """In the order of Problem: one table says how a field is shown, asked for and taken away."""
+    fields = list(Problem.model_fields)
+    assert list(FIELDS) == list(PROBLEM_OF_THE_PAGE) == fields
+    assert [field["name"] for field in about()["fields"]] == fields
+    assert [*takeaway.ORDER, "dimension"] == fields
+    assert set(export.ORDER) == set(asked.AXES) == set(export.ENDS)
+    assert Problem(**PROBLEM_OF_THE_PAGE).to_dict() == PROBLEM_OF_THE_PAGE
+
+
+def test_the_page_keeps_no_list_of_fields() -> None:
+    """Its scripts have at most the axes of the shipped grid beside each other."""
+    named = re.compile("'(" + "|".join(Problem.model_fields) + ")'")
+    for name, source in read_static().items():
+        for line in source.decode().splitlines():
+            assert len(set(named.findall(line))) <= 3, f"{name}: {line}"
+
+
+def test_what_is_registered_is_offered() -> None:
+    """A new activation or law of the readout needs no second list."""
+    program = (
+        "from firststep import activations, expressions, readouts\n"
+        "expressions.ACTIVATIONS['toy'] = expressions.ACTIVATIONS['tanh']\n"
+        "readouts._NAMED['toys'] = ((2.0,), (1.0,))\n"
+        "from firststep.web.about import about\n"
+        "told = {field['name']: field['options'] for field in about()['fields']}\n"
+        "assert 'toy' in told['student'] and 'toy' in told['teacher'] and 'toys' in told['readout']"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_about_is_plain_json() -> None:

@@ -1,5 +1,6 @@
-"""The page in a real browser: Chromium without a window, driven by Playwright. Left out, and said
-so, where there is none.
+"""The page in a real browser: Chromium without a window, driven by Playwright.
+
+Left out, and said so, where there is none.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from firststep import Problem, predict, simulate
-from firststep.web.export import bundle
 from firststep.web.pages import read_static
+from firststep.web.single_file import bundle, imported
 from tests.processes import PATIENCE, eventually, seconds_until_rest
 from tests.web.serving import COMMAND, CURVE, explorer
 
@@ -61,8 +62,9 @@ def complaints() -> list[str]:
 
 @pytest.fixture
 def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
-    """A fresh profile; whatever its pages complain about (errors, breaches of the content policy)
-    fails the test.
+    """A fresh profile.
+
+    Whatever its pages complain about (errors, breaches of the content policy) fails the test.
     """
     made = browser.new_context(viewport={"width": 1300, "height": 900})
     made.set_default_timeout(SLOW)
@@ -177,9 +179,7 @@ def test_a_bad_expression_says_so_and_a_good_one_mends_it(page: Page) -> None:
 
 
 def test_networks_land_on_the_curve(page: Page, tmp_path: Path) -> None:
-    """What is drawn at the end is the mean and the standard error over all replicates, the
-    library's.
-    """
+    """What is drawn at the end is the library's mean and standard error over all replicates."""
     page.fill("#f-sim_dimension", "60")
     page.click("#run")
     expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=120_000)
@@ -316,8 +316,8 @@ def test_take_away(page: Page, button: str, words: str) -> None:
 
 def taken(page: Page) -> str:
     """What the dialog offers."""
-    box = "document.getElementById('take-text')"
-    text = f"({box}.value || {box}.textContent)"
+    node = "document.getElementById('take-text')"
+    text = f"({node}.value || {node}.textContent)"
     page.wait_for_function(f"() => {text}.includes('firststep') || {text}.includes('[problem]')")
     return str(page.evaluate(f"() => {text}"))
 
@@ -364,9 +364,24 @@ def test_modules_can_be_joined() -> None:
     names = re.findall(r"^(?:async function|function|class|const|let) (\w+)", joined, re.MULTILINE)
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
     scripts = {name for name in static if name.endswith(".js")}
-    assert scripts == set(re.findall(r"^// ([\w.]+\.js)$", joined, re.MULTILINE)), (
+    assert scripts == set(re.findall(r"^// ([\w./]+\.js)$", joined, re.MULTILINE)), (
         "a module that nothing imports"
     )
+
+
+FOLDERS = ("page", "charts", "state", "controls", "panels", "main.js")  # each imports from the left
+
+
+def test_the_folders_of_the_page_import_one_way() -> None:
+    for name, source in read_static().items():
+        if not name.endswith(".js"):
+            continue
+        level = FOLDERS.index(name.split("/")[0])
+        text = source.decode()
+        wanted = imported(name, text)
+        assert len(wanted) == len(re.findall(r"^\s*import\b", text, re.MULTILINE)), name
+        for each in wanted:
+            assert FOLDERS.index(each.split("/")[0]) <= level, f"{name} imports {each}"
 
 
 @pytest.fixture(scope="module")
@@ -374,11 +389,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small grid: the sizes are the only thing that is changed."""
     path = tmp_path_factory.mktemp("export") / "page.html"
     script = (
-        "import os; from pathlib import Path; "
-        "hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, [*os.sched_getaffinity(0)][:1]); "
-        "import firststep.web.export as e; import firststep.cli_explore as c; "
+        "import os; import sys; import firststep.web.export as e; "
+        "from firststep_command import main; "
+        "one = {*os.sched_getaffinity(0)} if hasattr(os, 'sched_getaffinity') else {0}; "
+        "hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, [*one][:1]); "
         "e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
-        f"c.explore({{}}, '', 0, False, None, Path({str(path)!r}))"
+        f"sys.argv = ['firststep', 'explore', '--export', {str(path)!r}]; main()"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300, capture_output=True)
     return path

@@ -49,7 +49,9 @@ def test_the_page_and_its_files(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.status_code == 200
     assert "default-src 'none'" in page.headers["content-security-policy"]
-    assert client.get("/static/main.js").headers["content-type"].startswith("text/javascript")
+    for name in ("main.js", "charts/chart.js"):
+        script = client.get(f"/static/{name}")
+        assert script.headers["content-type"].startswith("text/javascript")
     guide = client.get("/guide").text
     for word in client.get("/api/about").json()["words"].values():
         assert f'id="{word["anchor"]}"' in guide
@@ -60,6 +62,8 @@ def test_the_page_and_its_files(client: httpx.Client) -> None:
     [
         "/static/../server.py",
         "/static/%2e%2e/server.py",
+        "/static/charts/../../server.py",
+        "/static/charts",
         "/static/nothing.js",
         "/etc/passwd",
         "/api/replicate",

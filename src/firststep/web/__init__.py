@@ -1,1 +1,1 @@
-"""The explorer: a local page over the library. Nothing here computes anything that the library does not."""
+"""The explorer: a local page over the library, whose numbers are all the library's."""

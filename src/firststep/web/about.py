@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from firststep.results import versions
 from firststep.web import asked
+from firststep.web.checked import Json
 from firststep.web.presets import DEFAULTS, presets
-from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, QUANTITIES, about_words
+from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES, WORDS, Word
 
 
-def about() -> dict[str, Any]:
-    def explained(table: dict[str, tuple[str, str]]) -> list[dict[str, Any]]:
-        return [
-            {"name": name, "label": label, "explanation": why, "anchor": name}
-            for name, (label, why) in table.items()
-        ]
+def about() -> Json:
+    def told(table: Mapping[str, Word]) -> list[Json]:
+        return [word.about() for word in table.values()]
 
     return {
         "version": versions()["firststep"],
         "offline": False,
         "defaults": DEFAULTS,
         "presets": presets(),
-        "fields": [field.about() for field in FIELDS],
-        "axes": list(asked.AXES),
-        "map_axes": list(asked.AXES),
-        "quantities": explained(QUANTITIES),
-        "map_quantities": explained(MAP_QUANTITIES),
-        "models": list(asked.MODELS),
-        "lines": [
-            {**line._asdict(), "quantities": list(line.quantities), "anchor": line.name}
-            for line in LINES
-        ],
-        "words": about_words(),
+        "fields": told(FIELDS),
+        "axes": asked.AXES,
+        "map_axes": asked.AXES,
+        "quantities": told(QUANTITIES),
+        "map_quantities": told(MAP_QUANTITIES),
+        "models": told(MODELS),
+        "lines": told(LINES),
+        "words": {name: word.about() for name, word in WORDS.items()},
         "limits": {
             "points": asked.MOST_POINTS,
             "map_points": asked.MOST_MAP_POINTS,

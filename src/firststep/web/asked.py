@@ -1,80 +1,91 @@
-"""What the page may ask: every request is checked here, with bounds on the work it can cause."""
+"""What the page may ask: every request is a model, with bounds on the work it can cause."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from firststep.errors import InvalidParameter, nearest
-from firststep.problem import Problem, choice, number, whole
+from firststep.errors import InvalidParameter
+from firststep.problem import Problem, number, whole
+from firststep.web.checked import Request, one_of, strictly, whole_number
+from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES
 
-AXES = ("alpha", "beta", "alpha0", "step", "ridge")
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+AXES = tuple(name for name, field in FIELDS.items() if field.axis)
 SCALES = ("log", "linear")
-MODELS = ("network", "random-features", "spiked")
-PREDICTED_LINES = ("exact", "isotropic", "random-features", "optimal-ridge")
+PREDICTED_LINES = tuple(name for name in LINES if name != "kernel-bound")  # that is no curve
+MEASURED = ("risk", "training_error", "alignment")  # of a network
+TEXTS = tuple(name for name, field in FIELDS.items() if field.is_free_text)
 
-# Bounds: on texts, on numbers that enter sizes or quadratures, on grids, on simulations.
+# Bounds, so that no request takes minutes or gigabytes: on texts, on numbers that enter sizes or
+# quadratures, on grids, on simulations.
 LONGEST_TEXT = 200
-RANGES = {
-    "alpha": (1e-3, 1e4),
-    "beta": (1e-3, 1e3),
-    "alpha0": (0.0, 1e4),
-    "step": (0.0, 1e3),
-    "ridge": (1e-10, 1e6),
-    "noise": (0.0, 100.0),
-}
+RANGES = {name: field.bounds for name, field in FIELDS.items() if field.bounds is not None}
 MOST_POINTS = 120
 MOST_MAP_POINTS = 400
 MOST_MAP_SIDE = 96
 MOST_AT = 24
 LARGEST_DIMENSION = 2000
 MOST_REPLICATES = 200
-LARGEST_WEIGHTS = 600
-PROBLEM_FIELDS = tuple(Problem.model_fields)
+LARGEST_SEED = 10**9
+LARGEST_WEIGHTS = 600  # rows and columns of a first layer whose singular values are drawn
+USUAL_WEIGHTS = 300  # dimension of that layer where the theory is at d = infinity
+LARGEST_STEP = 1e9  # d^3 alpha0 beta, a quarter of the operations of the step of that layer
+NO_BOUND = 1e-12  # a kernel lower bound below this is 0: the teacher is linear
 
 
-def table(name: str, given: Any, allowed: tuple[str, ...]) -> dict[str, Any]:
-    """A JSON object with known names."""
-    if not isinstance(given, Mapping):
-        raise InvalidParameter(name, "a JSON object", given)
-    for key in given:
-        if key not in allowed:
-            raise InvalidParameter(
-                f"{name}.{key}",
-                "one of " + ", ".join(allowed),
-                given[key],
-                nearest(str(key), allowed),
-            )
-    return dict(given)
+class PageProblem(Problem):
+    """A problem as the page sends it: plain texts and numbers, within the bounds of the page."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Every text must be there; an alpha0 of null follows alpha."""
+        absent = {"alpha0"} if given.get("alpha0", 0) is None else set()
+        kept = {name: value for name, value in given.items() if name not in absent}
+        return {**dict.fromkeys(TEXTS), **kept}
 
-def problem_of(given: Any) -> Problem:
-    """A problem within the bounds of the page."""
-    fields = table("problem", given, PROBLEM_FIELDS)
-    if fields.get("alpha0", 0) is None:
-        del fields["alpha0"]
-    for name in ("student", "teacher", "readout"):
-        value = fields.get(name)
+    @field_validator(*TEXTS, mode="before")
+    @classmethod
+    def _text(cls, value: Any, info: ValidationInfo) -> str:
         if not isinstance(value, str):
-            raise InvalidParameter(name, "a text", value)
+            raise InvalidParameter(str(info.field_name), "a text", value)
         if len(value) > LONGEST_TEXT:
-            raise InvalidParameter(name, f"at most {LONGEST_TEXT} characters long", value)
-    for name in RANGES:
-        if name in fields and (
-            isinstance(fields[name], bool) or not isinstance(fields[name], int | float)
-        ):
-            raise InvalidParameter(name, "a number", fields[name])
-    problem = Problem(**fields)
-    for name, (low, high) in RANGES.items():
-        if not low <= getattr(problem, name) <= high:
-            raise InvalidParameter(
-                name, f"from {low:g} to {high:g} in the explorer", getattr(problem, name)
-            )
-    return problem
+            allowed = f"at most {LONGEST_TEXT} characters long"
+            raise InvalidParameter(str(info.field_name), allowed, value)
+        return value
+
+    @field_validator(*RANGES, mode="before")
+    @classmethod
+    def _number(cls, value: Any, info: ValidationInfo) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidParameter(str(info.field_name), "a number", value)
+        return value
+
+    @field_validator(*RANGES, mode="after")
+    @classmethod
+    def _within(cls, value: float, info: ValidationInfo) -> float:
+        low, high = RANGES[str(info.field_name)]
+        if not low <= value <= high:
+            allowed = f"from {low:g} to {high:g} in the explorer"
+            raise InvalidParameter(str(info.field_name), allowed, value)
+        return value
+
+
+def problem_of(given: Any) -> PageProblem:
+    """A problem within the bounds of the page."""
+    if isinstance(given, PageProblem):
+        return given
+    return strictly(given, PageProblem.model_fields, lambda table: PageProblem(**table))
+
+
+AskedProblem = Annotated[PageProblem, BeforeValidator(problem_of)]
 
 
 @dataclass(frozen=True)
@@ -82,61 +93,199 @@ class Axis:
     """A field and the values it takes."""
 
     name: str
-    values: NDArray[np.float64]
+    values: Float[Array, " points"]
 
 
-def axis_of(given: Mapping[str, Any], most: int, prefix: str = "") -> Axis:
-    """An axis from axis, from, to, scale and points."""
-    name = choice(f"{prefix}axis", given.get("axis"), AXES)
-    low, high = RANGES[name]
-    scale = choice(f"{prefix}scale", given.get("scale", "log"), SCALES)
-    first, last = (
-        number(f"{prefix}{end}", given.get(end), low, high=high) for end in ("from", "to")
-    )
-    if not first < last:
-        raise InvalidParameter(f"{prefix}to", "larger than from", last)
-    if scale == "log" and first <= 0:
-        raise InvalidParameter(f"{prefix}from", "larger than 0 on a logarithmic axis", first)
-    count = whole(f"{prefix}points", given.get("points"), 2, most)
-    spaced = np.geomspace(first, last, count) if scale == "log" else np.linspace(first, last, count)
-    spaced[0], spaced[-1] = first, last
-    return Axis(name, spaced)
+def _in_range(value: Any, info: ValidationInfo) -> float:
+    """A number that the axis may have; where there is no axis its own fault is enough."""
+    if "axis" not in info.data:
+        return math.nan
+    low, high = RANGES[info.data["axis"]]
+    return number("", value, low, high=high)
 
 
-def places_of(given: Mapping[str, Any]) -> Axis:
-    """Where networks are simulated: the values of ``at``."""
-    name = choice("axis", given.get("axis"), AXES)
-    values = given.get("at")
-    if not isinstance(values, list) or not 1 <= len(values) <= MOST_AT:
-        raise InvalidParameter("at", f"a list of 1 to {MOST_AT} numbers", values)
-    low, high = RANGES[name]
-    return Axis(name, np.array([number("at", value, low, high=high) for value in values]))
+class Along(Request):
+    """An axis, its ends and its scale."""
+
+    axis: Annotated[str, one_of(AXES)]
+    first: float = Field(alias="from")
+    last: float = Field(alias="to")
+    scale: Annotated[str, one_of(SCALES)] = "log"
+
+    _ends = field_validator("first", "last", mode="before")(_in_range)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.first < self.last:
+            raise InvalidParameter("to", "larger than from", self.last)
+        if self.scale == "log" and self.first <= 0:
+            raise InvalidParameter("from", "larger than 0 on a logarithmic axis", self.first)
+        return self
+
+    def spaced(self, count: int) -> Axis:
+        space = np.geomspace if self.scale == "log" else np.linspace
+        values = space(self.first, self.last, count)
+        values[0], values[-1] = self.first, self.last
+        return Axis(self.axis, values)
 
 
-@dataclass(frozen=True)
-class Networks:
-    """A simulation that the page asks for."""
+class Curve(Along):
+    """One line of the curve panel."""
 
-    problems: tuple[Problem, ...]
-    axis: Axis
-    dimension: int
-    replicates: int
-    seed: int
-    model: str
+    problem: AskedProblem
+    points: Annotated[int, whole_number(2, MOST_POINTS)]
+    line: Annotated[str, one_of(PREDICTED_LINES)] = "exact"
+    quantity: Annotated[str, one_of(QUANTITIES)] = "risk"
+
+    @model_validator(mode="after")
+    def _has_a_ridge_to_choose(self) -> Self:
+        if self.line == "optimal-ridge" and self.axis == "ridge":
+            raise InvalidParameter("line", f"another than {self.line} along the ridge", self.line)
+        return self
 
 
-def networks_of(given: Any) -> Networks:
-    body = table(
-        "request", given, ("problem", "axis", "at", "dimension", "replicates", "seed", "model")
-    )
-    problem, axis = problem_of(body.get("problem")), places_of(body)
-    dimension = whole("dimension", body.get("dimension"), 10, LARGEST_DIMENSION)
-    replicates = whole("replicates", body.get("replicates"), 1, MOST_REPLICATES)
-    seed = whole("seed", body.get("seed", 0), 0, 10**9)
-    model = choice("model", body.get("model", "network"), MODELS)
-    problems = tuple(
-        problem.replace(dimension=dimension, **{axis.name: float(x)}) for x in axis.values
-    )
-    for each in problems:
-        each.sizes()
-    return Networks(problems, axis, dimension, replicates, seed, model)
+class Point(Request):
+    """Everything about one problem."""
+
+    problem: AskedProblem
+
+
+class Weights(Request):
+    """The first layer of one network; the dimension, if none is asked for, is a usual one."""
+
+    problem: AskedProblem
+    dimension: int = Field(default=None, validate_default=True)
+
+    @field_validator("problem", mode="after")
+    @classmethod
+    def _small(cls, problem: PageProblem) -> PageProblem:
+        least, most = _weights_dimensions(problem)
+        if least > max(most, 2):
+            raise InvalidParameter("alpha0", "small enough to draw the weights", problem.alpha0)
+        return problem
+
+    @field_validator("dimension", mode="before")
+    @classmethod
+    def _drawable(cls, value: Any, info: ValidationInfo) -> int:
+        if "problem" not in info.data:
+            return 0
+        problem: PageProblem = info.data["problem"]
+        least, most = _weights_dimensions(problem)
+        if value is not None:
+            return whole("", value, least, max(least, most))
+        usual = problem.dimension if problem.dimension < math.inf else USUAL_WEIGHTS
+        return max(least, int(min(usual, most)))
+
+
+def _weights_dimensions(problem: Problem) -> tuple[int, int]:
+    """The least dimension with a sample and a neuron, and the largest that is drawn at once."""
+    ratios = (problem.alpha, problem.beta, problem.alpha0)
+    least = math.ceil(max(2.0, *(1 / ratio for ratio in ratios if ratio > 0)))
+    work = max(problem.alpha0, 0.01) * problem.beta
+    widest = LARGEST_WEIGHTS / max(1.0, problem.beta)
+    return least, int(min(widest, (LARGEST_STEP / work) ** (1 / 3)))
+
+
+class Side(Along):
+    """One side of a phase diagram."""
+
+    count: Annotated[int, whole_number(2, MOST_MAP_SIDE)]
+
+
+class Map(Request):
+    """Some rows of a phase diagram."""
+
+    problem: AskedProblem
+    x: Side
+    y: Side
+    quantity: Annotated[str, one_of(MAP_QUANTITIES)] = "risk"
+    rows: list[int]
+
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _few_rows(cls, rows: Any, info: ValidationInfo) -> list[int]:
+        if "x" not in info.data or "y" not in info.data:
+            return []
+        if (
+            not isinstance(rows, list)
+            or not 1 <= len(rows) * info.data["x"].count <= MOST_MAP_POINTS
+        ):
+            allowed = f"a list, with at most {MOST_MAP_POINTS} points in all its rows"
+            raise InvalidParameter("", allowed, rows)
+        return [whole("", row, 0, info.data["y"].count - 1) for row in rows]
+
+    @model_validator(mode="after")
+    def _has_two_axes(self) -> Self:
+        if self.x.axis == self.y.axis:
+            raise InvalidParameter("y.axis", "another than x.axis", self.y.axis)
+        if self.quantity == "ratio" and self.problem.kernel_lower_bound <= NO_BOUND:
+            allowed, hint = "risk or gain for a linear teacher", "its kernel lower bound is 0"
+            raise InvalidParameter("quantity", allowed, self.quantity, hint)
+        return self
+
+
+class Networks(Request):
+    """A simulation: networks of one problem at some values of an axis."""
+
+    problem: AskedProblem
+    axis: Annotated[str, one_of(AXES)]
+    at: list[float]
+    dimension: Annotated[int, whole_number(10, LARGEST_DIMENSION)]
+    replicates: Annotated[int, whole_number(1, MOST_REPLICATES)]
+    seed: Annotated[int, whole_number(0, LARGEST_SEED)] = 0
+    model: Annotated[str, one_of(MODELS)] = "network"
+
+    @field_validator("at", mode="before")
+    @classmethod
+    def _places(cls, values: Any, info: ValidationInfo) -> list[float]:
+        if not isinstance(values, list) or not 1 <= len(values) <= MOST_AT:
+            raise InvalidParameter("", f"a list of 1 to {MOST_AT} numbers", values)
+        return [_in_range(value, info) for value in values]
+
+    @model_validator(mode="after")
+    def _has_sizes(self) -> Self:
+        for problem in self.problems:
+            problem.sizes()
+        return self
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(
+            self.problem.replace(dimension=self.dimension, **{self.axis: value})
+            for value in self.at
+        )
+
+
+class Task(Request):
+    """One replicate of one point of a simulation."""
+
+    request: Networks
+    index: int
+    number: int
+
+    @field_validator("index", "number", mode="before")
+    @classmethod
+    def _asked_for(cls, value: Any, info: ValidationInfo) -> int:
+        if "request" not in info.data:
+            return 0
+        asked: Networks = info.data["request"]
+        count = len(asked.at) if info.field_name == "index" else asked.replicates
+        return whole("", value, 0, count - 1)
+
+
+class Take(Along):
+    """A question to take away, with networks if there are any."""
+
+    problem: AskedProblem
+    points: Annotated[int, whole_number(2, MOST_POINTS)]
+    simulate: Networks | None = None
+
+    @field_validator("simulate", mode="before")
+    @classmethod
+    def _along_the_axis(cls, given: Any, info: ValidationInfo) -> Any:
+        """Networks of the problem and the axis of the question."""
+        if not given or not {"problem", "axis"} <= info.data.keys():
+            return None
+        own = {name: info.data[name] for name in ("problem", "axis")}
+        names = [name for name in Networks.model_fields if name not in own]
+        return strictly(given, names, lambda table: Networks.of({**table, **own}))

@@ -1,18 +1,18 @@
-"""The explorer as one file: the page, its modules, and a grid of answers computed beforehand. It works by double click."""
+"""The explorer as one file: the page, its modules, and a grid of answers computed beforehand.
+
+It works by double click.
+"""
 
 from __future__ import annotations
 
 import base64
-import json
 import math
-import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
@@ -20,13 +20,21 @@ from firststep.results import plain
 from firststep.simulation.running.simulate import available_cores
 from firststep.simulation.running.workers import Workers
 from firststep.theory.one_step.predict import predict
-from firststep.theory.one_step.prediction import ErrorSplit
-from firststep.web import answers, asked, takeaway
+from firststep.theory.one_step.prediction import ErrorSplit, Prediction
+from firststep.web import answers, takeaway
 from firststep.web.about import about
-from firststep.web.pages import read_static
+from firststep.web.asked import AXES
+from firststep.web.checked import Json
 from firststep.web.presets import DEFAULTS
+from firststep.web.single_file import single_file
+from firststep.web.words import QUANTITIES, SPLIT
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+Axes = dict[str, list[float]]
+# The grid: small enough for some 50 000 problems in a minute or two and 7 MB; where a problem takes
+# long (a Gaussian readout), a tenth of that.
 ORDER = ("beta", "alpha0", "alpha", "step", "ridge")  # the axes of every array, the slowest first
 FINE = {"alpha": 17, "beta": 7, "alpha0": 7, "step": 9, "ridge": 7}
 COARSE = {"alpha": 9, "beta": 3, "alpha0": 5, "step": 5, "ridge": 5}
@@ -37,19 +45,11 @@ ENDS = {
     "step": (0.1, 10.0),
     "ridge": (1e-4, 10.0),
 }
-KAPPA = np.linspace(-4, 4, 25)
-WEIGHTS_DIMENSION = 100
+KAPPA = np.linspace(-4, 4, 25)  # drawn with straight lines between
+WEIGHTS_DIMENSION = 100  # of the networks whose singular values are drawn
 LONG = 240.0  # seconds beyond which the coarse grid is taken
-PER_POINT = (
-    "risk",
-    "training_error",
-    "alignment",
-    "gain",
-    "isotropic_risk",
-    "isotropic_training_error",
-)
+FITTED = ("risk", "training_error")  # what lines besides the exact one show
 DRAWN = ("learned", "target", "weights", "before")
-SPLIT = ("learned", "along", "across", "out_of_reach", "fluctuation")
 
 
 def write_page(path: Path, problem: Problem) -> int:
@@ -108,7 +108,7 @@ def _axis(problem: Problem, name: str, count: int) -> list[float]:
 class Chunk:
     """The answers for one value of beta and alpha0: what a worker computes."""
 
-    def __init__(self, problem: Problem, axes: dict[str, list[float]]) -> None:
+    def __init__(self, problem: Problem, axes: Axes) -> None:
         self.problem, self.axes = problem, axes
 
     def __call__(self, place: tuple[float, float]) -> dict[str, Array]:
@@ -121,96 +121,73 @@ class Chunk:
             "ridge": ridge[None, None, :],
         }
         exact, isotropic = predict(fixed, **fields), predict(fixed, bulk="isotropic", **fields)
-        found = {name: getattr(exact, name) for name in PER_POINT[:4]}
-        found |= {
-            f"isotropic_{name}": getattr(isotropic, name) for name in ("risk", "training_error")
-        }
         still = predict(fixed.replace(alpha0=0.0), alpha=alpha[:, None], ridge=ridge[None, :])
-        found |= {"still_risk": still.risk, "still_training_error": still.training_error}
-        total = fixed.teacher.moments.second_moment
-        solved = [point if point.converged and point.resolved else None for point in exact.points]
-        nothing = np.full(len(KAPPA), np.nan)
-        learned = [
-            nothing if each is None else np.interp(KAPPA, each.kappa, each.learned)
-            for each in solved
-        ]
-        target = [
-            nothing if each is None else np.interp(KAPPA, each.kappa, each.target[0])
-            for each in solved
-        ]
-        parts = [
-            None if each is None else ErrorSplit.of(each, total, fixed.noise) for each in solved
-        ]
-        split = [
-            [math.nan if part is None else getattr(part, name) for name in SPLIT] for part in parts
-        ]
-        shaped = {
-            "learned": np.array(learned),
-            "target": np.array(target),
-            "split": np.array(split),
+        return {
+            **{name: getattr(exact, name) for name in QUANTITIES},
+            **{f"isotropic_{name}": getattr(isotropic, name) for name in FITTED},
+            **{f"still_{name}": getattr(still, name) for name in FITTED},
+            **self._functions(exact),
+            **self._weights(fixed, step),
         }
-        found |= {name: values.reshape(*exact.shape, -1) for name, values in shaped.items()}
-        found["target"] = found["target"][0, :, 0]  # the same for every alpha and ridge
-        return {**found, **self._weights(fixed, step)}
 
-    def _weights(self, problem: Problem, steps: Array) -> dict[str, Array]:
+    def _functions(self, exact: Prediction) -> dict[str, Array]:
+        """The learned function, its target and the parts of the error at every point."""
+        total = exact.problem.teacher.moments.second_moment
+        nothing = np.full(2 * len(KAPPA) + len(SPLIT), np.nan)
+        rows = []
+        for each in exact.points:
+            if not (each.converged and each.resolved):
+                rows.append(nothing)
+                continue
+            parts = ErrorSplit.of(each, total, exact.problem.noise)
+            row = (
+                np.interp(KAPPA, each.kappa, each.learned),
+                np.interp(KAPPA, each.kappa, each.target[0]),
+                [getattr(parts, name) for name in SPLIT],
+            )
+            rows.append(np.concatenate(row))
+        cuts = (len(KAPPA), 2 * len(KAPPA))
+        learned, target, split = np.split(np.reshape(rows, (*exact.shape, -1)), cuts, axis=-1)
+        # The target is the same for every alpha and ridge.
+        return {"learned": learned, "target": target[0, :, 0], "split": split}
+
+    def _weights(self, problem: Problem, steps: Float[Array, " steps"]) -> dict[str, Array]:
         values, marks = [], []
         for step in steps:
-            body = {
-                name: value
-                for name, value in problem.replace(step=float(step)).to_dict().items()
-                if name != "dimension"
-            }
-            found = answers.weights(
-                {"problem": {**body, "dimension": "inf"}, "dimension": WEIGHTS_DIMENSION}
-            )
+            fields = {**problem.replace(step=float(step)).to_dict(), "dimension": "inf"}
+            found = answers.weights({"problem": fields, "dimension": WEIGHTS_DIMENSION})
             values.append(found["values"])
-            marks.append(
-                [
-                    *(found["edge"] or (math.nan, math.nan)),
-                    math.nan if found["outlier"] is None else found["outlier"],
-                ]
-            )
-            before = found["before"]
-        return {"weights": np.array(values), "before": np.array(before), "marks": np.array(marks)}
+            edges, outlier = found["edge"] or (None, None), found["outlier"]
+            marks.append([math.nan if mark is None else mark for mark in (*edges, outlier)])
+        return {
+            "weights": np.array(values),
+            "before": np.array(found["before"]),  # the step changes nothing before it
+            "marks": np.array(marks),
+        }
 
 
-def shipped(problem: Problem, axes: dict[str, list[float]], cores: int) -> dict[str, Any]:
+def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
     """Everything the page needs, fit for JSON; arrays as base64 of little-endian numbers."""
     places = [(beta, alpha0) for beta in axes["beta"] for alpha0 in axes["alpha0"]]
     with Workers(cores) as workers:
-        chunks: list[Any] = [None] * len(places)
-        for place, found in workers.survive(Chunk(problem, axes), places):
-            if isinstance(found, BaseException):
-                raise found
-            chunks[place] = found
-    names = [
-        *PER_POINT,
-        "still_risk",
-        "still_training_error",
-        "learned",
-        "target",
-        "split",
-        "marks",
-    ]
-    stacked = {name: np.array([chunk[name] for chunk in chunks]) for name in names}
+        found = {}
+        for place, answer in workers.survive(Chunk(problem, axes), places):
+            if isinstance(answer, BaseException):
+                raise answer
+            found[place] = answer
+    chunks = [found[place] for place in range(len(places))]
+    padded = ("weights", "before")
     size = max(chunk["weights"].shape[1] for chunk in chunks)
-    for name in ("weights", "before"):
-        stacked[name] = np.array([_padded(chunk[name], size) for chunk in chunks])
+    stacked = {
+        name: np.array(
+            [_padded(chunk[name], size) if name in padded else chunk[name] for chunk in chunks]
+        )
+        for name in chunks[0]
+    }
     if not np.isfinite(stacked["risk"]).any():
         raise NotConverged("no point of the grid could be solved")
-    told = problem.to_dict()
-    state = {
-        **DEFAULTS,
-        **{name: told[name] for name in told if name != "dimension"},
-        "dimension": str(told["dimension"]),
-    }
-    state |= {name: min(axes[name], key=lambda v, own=state[name]: abs(v - own)) for name in ORDER}  # type: ignore[misc]
-    state |= {"from": axes["alpha"][0], "to": axes["alpha"][-1], "axis": "alpha"}
-    for side, name in (("map_x", "alpha0"), ("map_y", "step")):
-        state |= {side: name, f"{side}_from": axes[name][0], f"{side}_to": axes[name][-1]}
     return {
-        "about": _about_offline(state, axes),
+        "about": _about_offline(_first_state(problem, axes), axes),
         "order": list(ORDER),
         "axes": axes,
         "kappa": plain(KAPPA),
@@ -225,19 +202,30 @@ def shipped(problem: Problem, axes: dict[str, list[float]], cores: int) -> dict[
     }
 
 
-def _padded(values: Array, size: int) -> Array:
+def _first_state(problem: Problem, axes: Axes) -> Json:
+    """The state of the page that shows the problem, on the grid."""
+    told = problem.to_dict()
+    state = {**DEFAULTS, **told, "dimension": str(told["dimension"])}
+    for name in ORDER:
+        nearest = np.argmin(np.abs(np.array(axes[name]) - told[name]))
+        state[name] = axes[name][int(nearest)]
+    for name, side in (("alpha", ""), ("alpha0", "map_x_"), ("step", "map_y_")):
+        state |= {f"{side}from": axes[name][0], f"{side}to": axes[name][-1]}
+    return {**state, "axis": "alpha", "map_x": "alpha0", "map_y": "step"}
+
+
+def _padded(values: Float[Array, "*steps some"], size: int) -> Float[Array, "*steps size"]:
     """Fewer singular values where the width is below the dimension."""
     room = [(0, 0)] * (values.ndim - 1) + [(0, size - values.shape[-1])]
     return np.pad(values, room, constant_values=np.nan)
 
 
-def _packed(values: Array, drawn: bool) -> dict[str, Any]:
+def _packed(values: Float[Array, "*axes"], drawn: bool) -> Json:
     """float32; what is only drawn as int16 times a unit, the least integer standing for nan."""
     unit = float(np.nanmax(np.abs(values))) / 32767 if drawn else 0.0
     if unit > 0:
-        packed: Any = np.where(
-            np.isfinite(values), np.round(np.nan_to_num(values) / unit), -32768
-        ).astype("<i2")
+        whole = np.round(np.nan_to_num(values) / unit)
+        packed = np.where(np.isfinite(values), whole, -32768).astype("<i2")
     else:
         packed = np.ascontiguousarray(values, dtype="<f4")
     return {
@@ -247,19 +235,13 @@ def _packed(values: Array, drawn: bool) -> dict[str, Any]:
     }
 
 
-def _about_offline(state: dict[str, Any], axes: dict[str, list[float]]) -> dict[str, Any]:
+def _about_offline(state: Json, axes: Axes) -> Json:
+    """What the grid can show: no line at the best ridge, and no gain of the isotropic theory."""
     told = about()
-    isotropic = ("risk", "training_error", "alignment")
-    lines = [
-        {
-            **line,
-            "quantities": [
-                q for q in line["quantities"] if line["name"] != "isotropic" or q in isotropic
-            ],
-        }
-        for line in told["lines"]
-        if line["name"] != "optimal-ridge"
-    ]
+    lines = [line for line in told["lines"] if line["name"] != "optimal-ridge"]
+    for line in lines:
+        if line["name"] == "isotropic":
+            line["quantities"].remove("gain")
     return {**told, "offline": True, "grid": axes, "defaults": state, "presets": [], "lines": lines}
 
 
@@ -269,57 +251,8 @@ def _templates(problem: Problem) -> dict[str, dict[str, str]]:
     fields = {name: f"{{{name}}}" if name in ORDER else str(told[name]) for name in takeaway.ORDER}
     size = "" if problem.dimension == math.inf else str(int(problem.dimension))
     ends = ("{from}", "{to}", "{points}")
-    return {
-        axis: takeaway.texts(takeaway.Question(fields, size, axis, ends, "log"))
-        for axis in asked.AXES
+    asked_along = {
+        axis: takeaway.Question(fields=fields, dimension=size, axis=axis, ends=ends, scale="log")
+        for axis in AXES
     }
-
-
-# The page as one file -------------------------------------------------------------------------------------------------------------
-
-_IMPORT = re.compile(r"^import \{[^}]*\} from '\./([\w.-]+)';\n", re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(async function|function|class|const|let)\b)", re.MULTILINE)
-_POLICY = (
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-    "style-src 'unsafe-inline'; img-src data: blob:\">"
-)
-
-
-def bundle(static: dict[str, bytes], entry: str = "main.js") -> str:
-    """All modules in one: every module after those it imports. Their top-level names are distinct, which a test checks."""
-    done: list[str] = []
-    parts: list[str] = []
-
-    def add(name: str, above: tuple[str, ...] = ()) -> None:
-        if name in done:
-            return
-        if name in above:
-            raise RuntimeError(f"modules import each other: {' -> '.join([*above, name])}")
-        source = static[name].decode()
-        for wanted in _IMPORT.findall(source):
-            add(wanted, (*above, name))
-        done.append(name)
-        parts.append(f"// {name}\n" + _EXPORT.sub("", _IMPORT.sub("", source)))
-
-    add(entry)
-    return "\n".join(parts)
-
-
-def single_file(data: dict[str, Any]) -> str:
-    """The page with its style, its modules and its data inside."""
-    static = read_static()
-    page = static["index.html"].decode()
-    style, script = static["style.css"].decode(), bundle(static).replace("</script", "<\\/script")
-    numbers = json.dumps(data, allow_nan=False).replace("</", "<\\/")
-    inside = f'<script type="application/json" id="offline">{numbers}</script>\n<script type="module">\n{script}\n</script>'
-    page, styles = re.subn(
-        r'<link rel="stylesheet" href="static/style\.css">',
-        lambda _: f"{_POLICY}\n<style>\n{style}\n</style>",
-        page,
-    )
-    page, scripts = re.subn(
-        r'<script type="module" src="static/main\.js"></script>', lambda _: inside, page
-    )
-    if styles != 1 or scripts != 1:
-        raise RuntimeError("index.html must have one style sheet and one script")
-    return page
+    return {axis: takeaway.texts(question) for axis, question in asked_along.items()}

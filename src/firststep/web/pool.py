@@ -1,17 +1,18 @@
-"""Worker processes of the explorer: a bounded queue in front of them, a limit on the time of every request."""
+"""Worker processes of the explorer, a bounded queue before them, and a limit on every request."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from firststep.simulation.running.workers import child_command, child_environment
+from firststep.web.checked import Json
 
-Json = dict[str, Any]
-LONGEST_ANSWER = 8 * 2**20
+LONGEST_ANSWER = 8 * 2**20  # bytes: many times the longest, the weights at d = 600
+Unwanted = Callable[[], Awaitable[bool]]
 
 
 class Refused(Exception):
@@ -24,10 +25,6 @@ class Refused(Exception):
 
 def server_says(status: int, message: str) -> Refused:
     return Refused(status, [{"parameter": "server", "message": message}])
-
-
-def _too_many() -> Refused:
-    return server_says(429, "too many requests are waiting: try again in a moment")
 
 
 class Worker:
@@ -75,7 +72,9 @@ class Worker:
 class Pool:
     """``size`` workers. At most ``waiting`` requests wait for one; each may take ``seconds``."""
 
-    def __init__(self, size: int, waiting: int, seconds: float, memory: int, nice: int = 0) -> None:
+    def __init__(
+        self, *, size: int, waiting: int, seconds: float, memory: int, nice: int = 0
+    ) -> None:
         self.size, self._most, self._seconds = size, waiting, seconds
         self._all = [Worker(memory, nice) for _ in range(size)]
         self._free: asyncio.Queue[Worker] = asyncio.Queue()
@@ -83,7 +82,7 @@ class Pool:
             self._free.put_nowait(worker)
         self._waiting = 0
         self._aside = asyncio.Semaphore(max(1, size - 1))
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: set[asyncio.Task[Json]] = set()
 
     async def start(self) -> None:
         for worker in self._all:
@@ -95,77 +94,73 @@ class Pool:
         for worker in self._all:
             await worker.kill()
 
-    async def ask_aside(
-        self, call: str, body: Any, unwanted: Callable[[], Awaitable[bool]] | None = None
-    ) -> Any:
-        """The same for what can wait: one worker is always left for what cannot."""
+    @contextlib.contextmanager
+    def _line(self) -> Iterator[None]:
+        """A place in the line of those who wait, unless it is full."""
         if self._waiting >= self._most:
-            raise _too_many()
+            raise server_says(429, "too many requests are waiting: try again in a moment")
         self._waiting += 1
         try:
-            await self._aside.acquire()
+            yield
         finally:
             self._waiting -= 1
+
+    async def ask_aside(self, call: str, body: Any, unwanted: Unwanted | None = None) -> Json:
+        """``ask`` for what can wait: one worker is always left for what cannot."""
+        with self._line():
+            await self._aside.acquire()
         try:
             return await self.ask(call, body, unwanted)
         finally:
             self._aside.release()
 
     async def ask(
-        self,
-        call: str,
-        body: Any,
-        unwanted: Callable[[], Awaitable[bool]] | None = None,
-        *,
-        drop: bool = False,
-    ) -> Any:
+        self, call: str, body: Any, unwanted: Unwanted | None = None, *, drop: bool = False
+    ) -> Json:
         """The result of a call, or ``Refused``.
 
-        ``unwanted``: asked when the turn comes; what nobody waits for any more is not computed. ``drop``: a cancelled request ends
-        its worker at once; otherwise the worker finishes what it has begun, which takes no longer than the limit.
+        ``unwanted``: asked when the turn comes; what nobody waits for any more is not computed.
+        ``drop``: a cancelled request ends its worker at once; otherwise the worker finishes what
+        it has begun, which takes no longer than the limit.
         """
-        if self._waiting >= self._most:
-            raise _too_many()
-        self._waiting += 1
-        try:
+        with self._line():
             worker = await self._free.get()
-        finally:
-            self._waiting -= 1
         if unwanted is not None and await unwanted():
             self._free.put_nowait(worker)
             raise server_says(499, "the request was withdrawn")
         conversation = asyncio.create_task(self._converse(worker, {"call": call, "body": body}))
         self._running.add(conversation)
         conversation.add_done_callback(self._running.discard)
+        if drop:
+            return await conversation
         try:
-            answer = await (conversation if drop else asyncio.shield(conversation))
-        except asyncio.CancelledError:
-            if not drop:
-                conversation.add_done_callback(
-                    lambda task: task.cancelled() or task.exception()
-                )  # nobody reads its answer
+            return await asyncio.shield(conversation)
+        except asyncio.CancelledError:  # nobody reads the answer: its error counts as seen
+            conversation.add_done_callback(lambda task: task.cancelled() or task.exception())
             raise
-        if "ok" in answer:
-            return answer["ok"]
-        raise Refused(answer["status"], answer["errors"])
 
     async def _converse(self, worker: Worker, message: Json) -> Json:
-        """One request to one worker, which is free again afterwards, new if it had to be ended."""
-        whole = False
+        """One request to one worker, which is then free again, new if it had to be ended."""
+        answer: Json | None = None
         try:
             async with asyncio.timeout(self._seconds):
                 answer = await worker.ask(message)
-            whole = True
-            return answer
         except TimeoutError:
-            text = f"this takes longer than {self._seconds:g} s: the explorer gave up; the command line has no limit"
-            return {"status": 504, "errors": [{"parameter": "server", "message": text}]}
+            text = (
+                f"this takes longer than {self._seconds:g} s: the explorer gave up; "
+                "the command line has no limit"
+            )
+            raise server_says(504, text) from None
         except (OSError, ValueError):
             text = (
                 "the process that computed this ended (too little memory?): try a smaller problem"
             )
-            return {"status": 503, "errors": [{"parameter": "server", "message": text}]}
+            raise server_says(503, text) from None
         finally:
-            if not whole:
+            if answer is None:
                 await asyncio.shield(worker.kill())
             self._free.put_nowait(worker)
+        if "ok" not in answer:
+            raise Refused(answer["status"], answer["errors"])
+        found: Json = answer["ok"]
+        return found

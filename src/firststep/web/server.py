@@ -1,4 +1,4 @@
-"""The server of the explorer: routes, limits and safety. It computes nothing; worker processes do."""
+"""The server of the explorer: routes, limits and safety. Worker processes do the computing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import hmac
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,26 +19,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firststep.simulation.running.simulate import available_cores
 from firststep.web.about import about
+from firststep.web.checked import Json
 from firststep.web.pages import guide, media_type, read_static
-from firststep.web.pool import Json, Pool, Refused, server_says
+from firststep.web.pool import Pool, Refused, server_says
 from firststep.web.simulations import Simulations
 
-LONGEST_BODY = 64 * 1024
-DEEPEST_BODY = 20
+# Limits: wide for what the page sends, narrow enough that no one request can hold the machine.
+LONGEST_BODY = 64 * 1024  # bytes; the page sends less than 2 kB
+DEEPEST_BODY = 20  # brackets; the page sends 3, and Python's own parser fails on thousands
 PATIENCE = 10.0  # seconds a request may take to arrive
 SECONDS = 30.0  # of one theory request
-REPLICATE_SECONDS = 900.0
-MEMORY = 3 * 2**30  # of one worker
-WAITING = 64
+REPLICATE_SECONDS = 900.0  # of one network: longer ones are for the command line
+MEMORY = 3 * 2**30  # bytes of one worker: the largest network that is accepted has 2e9
+WAITING = 64  # requests of all open pages together
 CACHED_BYTES = 32 * 2**20
-AT_ONCE = (
-    "point",
-    "take",
-)  # what the hand waits for, with the exact curve; the rest leaves a worker free
+# What the hand waits for, with the exact curve; the rest leaves a worker free.
+AT_ONCE = ("point", "take")
 COOKIE = "firststep-token"
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -73,10 +75,12 @@ class Explorer:
 
     def __init__(self, workers: int | None = None) -> None:
         cores = workers or available_cores()
-        self.theory = Pool(
-            max(3, min(5, cores + 1)), WAITING, SECONDS, MEMORY
-        )  # one is kept for what the hand waits for
-        self.networks = Pool(cores, 4 * cores, REPLICATE_SECONDS, MEMORY, nice=10)
+        # One is kept for what the hand waits for; a page seldom asks for five things at once.
+        size = max(3, min(5, cores + 1))
+        self.theory = Pool(size=size, waiting=WAITING, seconds=SECONDS, memory=MEMORY)
+        self.networks = Pool(
+            size=cores, waiting=4 * cores, seconds=REPLICATE_SECONDS, memory=MEMORY, nice=10
+        )
         self.simulations = Simulations(self.networks, self.theory)
         self.kept = Kept()
         self.ending = asyncio.Event()  # set when the server is told to end
@@ -136,7 +140,10 @@ class Explorer:
 
 
 class Stream(Response):
-    """Lines of JSON as they come. The work behind them ends as soon as the client is gone or the server ends."""
+    """Lines of JSON as they come.
+
+    The work behind them ends as soon as the client is gone or the server ends.
+    """
 
     def __init__(self, lines: AsyncIterator[Json], ending: asyncio.Event) -> None:
         super().__init__(media_type="application/x-ndjson")
@@ -146,27 +153,19 @@ class Stream(Response):
         del self.headers["content-length"]
         begun = False
 
+        async def body(text: bytes, more: bool) -> None:
+            await send({"type": "http.response.body", "body": text, "more_body": more})
+
         async def write() -> None:
             nonlocal begun
             async for line in self._lines:
                 if not begun:
                     status = line.get("status", 200) if line["kind"] == "error" else 200
-                    await send(
-                        {
-                            "type": "http.response.start",
-                            "status": status,
-                            "headers": self.raw_headers,
-                        }
-                    )
+                    head = {"status": status, "headers": self.raw_headers}
+                    await send({"type": "http.response.start", **head})
                     begun = True
-                await send(
-                    {
-                        "type": "http.response.body",
-                        "body": json.dumps(line).encode() + b"\n",
-                        "more_body": True,
-                    }
-                )
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                await body(json.dumps(line).encode() + b"\n", True)
+            await body(b"", False)
 
         async def gone() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -183,7 +182,7 @@ class Stream(Response):
         if isinstance(done[0], Exception) and not isinstance(done[0], OSError):
             raise done[0]
         if self._ending.is_set() and begun:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await body(b"", False)
 
 
 def refuse(error: Refused) -> Response:
@@ -191,7 +190,10 @@ def refuse(error: Refused) -> Response:
 
 
 async def read_json(request: Request) -> Any:
-    """The body as JSON, of bounded length. The content type keeps other sites from posting here through a browser."""
+    """The body as JSON, of bounded length.
+
+    The content type keeps other sites from posting here through a browser.
+    """
     if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
         raise server_says(415, "the request must be application/json")
     body = b""
@@ -228,7 +230,10 @@ def _depth(body: bytes) -> int:
 
 
 class Guard:
-    """Before every request: is the host one of ours, is the token right? After it: the headers that keep the page to itself."""
+    """Before every request: is the host one of ours, is the token right?
+
+    After it: the headers that keep the page to itself.
+    """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str] | None, token: str | None) -> None:
         self._app, self._hosts, self._token = app, hosts, token
@@ -277,14 +282,17 @@ LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 def application(
     explorer: Explorer, hosts: frozenset[str] | None = LOCAL, token: str | None = None
 ) -> ASGIApp:
-    """The ASGI application. ``hosts``: the names it answers to (None: any); ``token``: what every request must bring."""
+    """The ASGI application.
+
+    ``hosts``: the names it answers to (None: any); ``token``: what every request must bring.
+    """
     routes = [
         Route("/", explorer.page),
         Route("/guide", explorer.guide_page),
-        Route("/static/{name}", explorer.file),
+        Route("/static/{name:path}", explorer.file),
         Route("/api/about", explorer.about_page),
         Route("/api/simulate", explorer.simulate, methods=["POST"]),
-        *(Route(f"/api/{call}", _bound(explorer, call), methods=["POST"]) for call in CALLS),
+        *(Route(f"/api/{call}", partial(explorer.ask, call), methods=["POST"]) for call in CALLS),
     ]
     app = Starlette(
         routes=routes,
@@ -294,23 +302,10 @@ def application(
     return Guard(app, hosts, token)
 
 
-def _bound(explorer: Explorer, call: str) -> Any:
-    async def answer(request: Request) -> Response:
-        return await explorer.ask(call, request)
-
-    return answer
-
-
 async def _missing(_: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    return refuse(
-        server_says(
-            status,
-            "there is nothing at this address"
-            if status == 404
-            else "this address takes other requests",
-        )
-    )
+    nothing, other = "there is nothing at this address", "this address takes other requests"
+    return refuse(server_says(status, nothing if status == 404 else other))
 
 
 async def _failed(_: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""Simulations of the explorer: one at a time, streamed as they run, ended at once when nobody listens."""
+"""Simulations of the explorer: one at a time, streamed, ended at once when nobody listens."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from firststep.web.pool import Json, Pool, Refused, server_says
+from firststep.web.asked import MEASURED
+from firststep.web.checked import Json
+from firststep.web.pool import Pool, Refused, server_says
 
 OVERHEAD = 0.01  # seconds of a replicate besides its operations
 FIRST_RATE = 1.5e10  # operations a second, until the first replicate is measured
 MOST_WAITING = 8
 ALIVE = 1.0  # seconds between signs of life
-MEASURED = ("risk", "training_error", "alignment")
 
 
 class Simulations:
@@ -27,36 +28,29 @@ class Simulations:
         self._pool, self._theory = pool, theory
         self._turn = asyncio.Lock()
         self._waiting = 0
-        self._operations, self._seconds = (
-            FIRST_RATE,
-            1.0,
-        )  # what was measured so far, of this machine
+        self._operations, self._seconds = FIRST_RATE, 1.0  # measured so far, of this machine
 
     async def estimate(self, body: Any) -> Json:
         """How long a simulation will take."""
         cost = await self._theory.ask("cost", body)
         seconds = cost["total"] / (self._operations / self._seconds) + OVERHEAD * cost["tasks"]
         seconds /= min(self._pool.size, cost["tasks"])
-        return {
-            "seconds": seconds,
-            "workers": self._pool.size,
-            "text": f"about {_spoken(seconds)} on {self._pool.size} core"
-            + ("s" if self._pool.size > 1 else ""),
-        }
+        cores = f"{self._pool.size} core{'s' if self._pool.size > 1 else ''}"
+        text = f"about {_spoken(seconds)} on {cores}"
+        return {"seconds": seconds, "workers": self._pool.size, "text": text}
 
     async def run(self, body: Any) -> AsyncIterator[Json]:
-        """Lines of a stream, ending with ``done`` or ``error``. Closing the iterator ends the simulation at once."""
+        """Lines of a stream, ending with ``done`` or ``error``.
+
+        Closing the iterator ends the simulation at once.
+        """
         try:
             cost = await self._theory.ask("cost", body)
             if self._waiting >= MOST_WAITING:
                 raise server_says(429, "too many simulations are waiting: try again later")
         except Refused as error:
-            yield {
-                "kind": "error",
-                "message": str(error),
-                "status": error.status,
-                "errors": error.errors,
-            }
+            told = {"message": str(error), "status": error.status, "errors": error.errors}
+            yield {"kind": "error", **told}
             return
         self._waiting += 1
         try:
@@ -76,70 +70,59 @@ class Simulations:
             self._turn.release()
 
     async def _work(self, body: Any, cost: Json) -> AsyncIterator[Json]:
+        """Every point gets its first network before any gets its second."""
         begin = time.monotonic()
-        tasks = [
-            (index, number)
-            for number in range(cost["replicates"])
-            for index in range(len(cost["x"]))
-        ]
-        values: list[dict[str, list[float]]] = [{name: [] for name in MEASURED} for _ in cost["x"]]
-        yield {"kind": "started", "total": len(tasks), "workers": self._pool.size}
-        left = iter(tasks)
-        running: dict[asyncio.Task[Any], tuple[int, float]] = {}
-        done = 0
+        points = [Point(index, x) for index, x in enumerate(cost["x"])]
+        left = iter([(number, point) for number in range(cost["replicates"]) for point in points])
+        done, total = 0, cost["tasks"]
+        running: dict[asyncio.Task[Json], tuple[Point, float]] = {}
+        yield {"kind": "started", "total": total, "workers": self._pool.size}
         try:
-            while True:
+            while done < total:
                 while len(running) < self._pool.size and (task := next(left, None)) is not None:
-                    call = self._pool.ask(
-                        "replicate",
-                        {"request": body, "index": task[0], "number": task[1]},
-                        drop=True,
-                    )
-                    running[asyncio.create_task(call)] = (task[0], time.monotonic())
-                if not running:
-                    break
+                    number, point = task
+                    wanted = {"request": body, "index": point.index, "number": number}
+                    call = asyncio.create_task(self._pool.ask("replicate", wanted, drop=True))
+                    running[call] = (point, time.monotonic())
                 finished, _ = await asyncio.wait(
                     running, timeout=ALIVE, return_when=asyncio.FIRST_COMPLETED
                 )
                 if not finished:
-                    yield {"kind": "alive", "done": done, "total": len(tasks)}
-                for each in finished:
-                    index, started = running.pop(each)
+                    yield {"kind": "alive", "done": done, "total": total}
+                for call in finished:
+                    point, started = running.pop(call)
                     done += 1
-                    x = cost["x"][index]
-                    try:
-                        found = each.result()
-                    except Refused as error:
-                        yield {
-                            "kind": "failed",
-                            "index": index,
-                            "x": x,
-                            "message": str(error),
-                            "done": done,
-                            "total": len(tasks),
-                        }
-                        continue
-                    self._operations += cost["work"][index]
-                    self._seconds += max(time.monotonic() - started - OVERHEAD, 1e-4)
-                    for name, kept in values[index].items():
-                        if found[name] is not None:
-                            kept.append(found[name])
-                    told = {name: _mean(kept) for name, kept in values[index].items()}
-                    count = len(values[index]["risk"])
-                    yield {
-                        "kind": "point",
-                        "index": index,
-                        "x": x,
-                        "count": count,
-                        "values": told,
-                        "done": done,
-                        "total": len(tasks),
-                    }
+                    line = point.add(call)
+                    if line["kind"] == "point":
+                        self._operations += cost["work"][point.index]
+                        self._seconds += max(time.monotonic() - started - OVERHEAD, 1e-4)
+                    yield {**line, "done": done, "total": total}
         finally:
-            for each in running:
-                each.cancel()
+            for call in running:
+                call.cancel()
             await asyncio.gather(*running, return_exceptions=True)
         yield {"kind": "done", "seconds": time.monotonic() - begin}
+
+
+class Point:
+    """A point of the curve and what its networks have measured so far."""
+
+    def __init__(self, index: int, x: float) -> None:
+        self.index, self._x = index, x
+        self._values: dict[str, list[float]] = {name: [] for name in MEASURED}
+
+    def add(self, finished: asyncio.Task[Json]) -> Json:
+        """The line that tells of one more network, or why there is none."""
+        place = {"index": self.index, "x": self._x}
+        try:
+            found = finished.result()
+        except Refused as error:
+            return {"kind": "failed", **place, "message": str(error)}
+        for name, kept in self._values.items():
+            if found[name] is not None:
+                kept.append(found[name])
+        told = {name: _mean(kept) for name, kept in self._values.items()}
+        return {"kind": "point", **place, "count": len(self._values["risk"]), "values": told}
 
 
 def _mean(values: list[float]) -> list[float | None] | None:

@@ -1,6 +1,7 @@
 """The question on the page as text to take away: Python, a command line, an experiment file.
 
-All values are texts here, so that the single-file page can be given the same lines with places for its numbers.
+All values are texts here, so that the single-file page can be given the same lines with places
+for its numbers.
 """
 
 from __future__ import annotations
@@ -9,23 +10,11 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from firststep.problem import Problem
-from firststep.web.asked import Axis, Networks
+from firststep.web.asked import Networks, Take
+from firststep.web.words import FIELDS
 
-TEXTS = ("student", "teacher", "readout", "init")
-ORDER = (
-    "student",
-    "teacher",
-    "alpha",
-    "beta",
-    "alpha0",
-    "step",
-    "step_exponent",
-    "ridge",
-    "noise",
-    "readout",
-    "init",
-)
+ORDER = tuple(name for name in FIELDS if name != "dimension")
+TEXTS = tuple(name for name in ORDER if isinstance(FIELDS[name].default, str))
 
 
 @dataclass(frozen=True)
@@ -41,20 +30,24 @@ class Question:
 
     @property
     def at(self) -> str:
-        return ", ".join(shown(x) for x in self.networks.axis.values) if self.networks else ""
+        return ", ".join(shown(x) for x in self.networks.at) if self.networks else ""
 
 
 def shown(value: float) -> str:
     return f"{value:.6g}"
 
 
-def question(problem: Problem, axis: Axis, scale: str, networks: Networks | None) -> Question:
-    told = problem.to_dict()
+def question(wanted: Take) -> Question:
+    problem, told = wanted.problem, wanted.problem.to_dict()
     names = [name for name in ORDER if name != "alpha0" or "alpha0" in problem.model_fields_set]
-    fields = {name: str(told[name]) if name in TEXTS else shown(told[name]) for name in names}
-    size = "" if problem.dimension == float("inf") else str(int(problem.dimension))
-    ends = (shown(axis.values[0]), shown(axis.values[-1]), str(len(axis.values)))
-    return Question(fields, size, axis.name, ends, scale, networks)
+    return Question(
+        fields={n: str(told[n]) if n in TEXTS else shown(told[n]) for n in names},
+        dimension="" if problem.dimension == float("inf") else str(int(problem.dimension)),
+        axis=wanted.axis,
+        ends=(shown(wanted.first), shown(wanted.last), str(wanted.points)),
+        scale=wanted.scale,
+        networks=wanted.simulate,
+    )
 
 
 def texts(asked: Question) -> dict[str, str]:
@@ -78,11 +71,11 @@ def python(asked: Question) -> str:
         ")",
         "print(firststep.predict(problem))",
         f"{asked.axis} = np.{function}({', '.join(asked.ends)})",
-        f"curve = firststep.predict(problem, {asked.axis}={asked.axis})  # curve.risk, curve.training_error, curve.gain, ...",
+        f"curve = firststep.predict(problem, {asked.axis}={asked.axis})"
+        "  # curve.risk, curve.training_error, curve.gain, ...",
     ]
     if asked.networks is not None:
-        run = asked.networks
-        size = f"dimension={run.dimension}, replicates={run.replicates}, seed={run.seed}, model={run.model!r}"
+        size = ", ".join(f"{name}={value!r}" for name, value in _sizes(asked.networks).items())
         lines += [
             "networks = [",
             f"    firststep.simulate(problem.replace({asked.axis}=x), {size})",
@@ -93,6 +86,10 @@ def python(asked: Question) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _sizes(run: Networks) -> dict[str, int | str]:
+    return {name: getattr(run, name) for name in ("dimension", "replicates", "seed", "model")}
+
+
 def command(asked: Question) -> str:
     flags = " ".join(
         f"--{name.replace('_', '-')} {_safe(value)}" for name, value in asked.fields.items()
@@ -100,8 +97,7 @@ def command(asked: Question) -> str:
     size = f" --dimension {asked.dimension}" if asked.dimension else ""
     lines = [f"firststep predict {flags}{size}"]
     if asked.networks is not None:
-        run = asked.networks
-        size = f"--dimension {run.dimension} --replicates {run.replicates} --seed {run.seed} --model {run.model}"
+        size = " ".join(f"--{name} {value}" for name, value in _sizes(asked.networks).items())
         lines.append(f"firststep simulate {flags} {size}")
     return "\n".join(lines) + "\n"
 

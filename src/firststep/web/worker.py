@@ -1,6 +1,7 @@
 """A process that answers requests: JSON lines in, JSON lines out. Started by ``Worker`` of pool.py.
 
-The server computes nothing itself: a request that takes too long, or too much memory, costs a worker and not the page.
+The server computes nothing itself: a request that takes too long, or too much memory, costs a
+worker and not the page.
 """
 
 from __future__ import annotations
@@ -11,11 +12,9 @@ import queue
 import sys
 import threading
 import warnings
-from typing import Any
 
 from firststep.errors import Fault, FirststepError, InvalidParameter
-
-Json = dict[str, Any]
+from firststep.web.checked import Json
 
 
 def refusal(parameter: str, message: str) -> list[Json]:

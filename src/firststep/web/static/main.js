@@ -1,16 +1,16 @@
 // The entry: connects the parts and keeps the address of the page in step with the state.
-import { connect } from './api.js';
-import { nodeById, sayNotice } from './page.js';
-import { Store, hashOf, readHash } from './state.js';
-import { ErrorBoard, Gate, errorsIn } from './requests.js';
-import { Words } from './words.js';
-import { Controls } from './controls.js';
-import { CurvePanel } from './curve.js';
-import { MechanismPanel } from './mechanism.js';
-import { SimulatePanel } from './simulate.js';
-import { MapPanel } from './map.js';
-import { TakePanel } from './take.js';
-import { prepareTheme } from './theme.js';
+import { connect } from './state/api.js';
+import { nodeById, sayNotice } from './page/tools.js';
+import { Store, hashOf, learnFields, readHash } from './state/state.js';
+import { ErrorBoard, Gate, errorsIn } from './state/requests.js';
+import { Words } from './page/words.js';
+import { Controls } from './controls/controls.js';
+import { CurvePanel } from './panels/curve.js';
+import { MechanismPanel } from './panels/mechanism.js';
+import { SimulatePanel } from './panels/simulate.js';
+import { MapPanel } from './panels/map.js';
+import { TakePanel } from './panels/take.js';
+import { prepareTheme } from './page/theme.js';
 
 const addressPause = 200; // ms: browsers limit how often the address may change
 
@@ -62,6 +62,7 @@ async function start() {
   prepareTheme();
   const api = connect();
   const about = await api.about();
+  learnFields(about);
   const given = readHash(location.hash, about);
   const store = new Store(about, given.found);
   const words = new Words(about);

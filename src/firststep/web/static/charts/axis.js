@@ -6,7 +6,8 @@ export function isNumber(value) {
   return typeof value === 'number' && Number.isFinite(value);
 }
 
-// A scale from values to pixels; `unit` is the coordinate in which the axis is straight (log10 or the value itself).
+// A scale from values to pixels; `unit` is the coordinate in which the axis is straight (log10 or
+// the value itself).
 export function makeScale(kind, range, pixels) {
   const log = kind === 'log';
   let [low, high] = range;
@@ -33,7 +34,8 @@ export function makeScale(kind, range, pixels) {
   };
 }
 
-// Plain decimals between 1e-4 and 1e5, powers of ten outside; `full` keeps trailing zeros, for numbers in a column.
+// Plain decimals between 1e-4 and 1e5, powers of ten outside; `full` keeps trailing zeros, for
+// numbers in a column.
 export function plainNumber(value, digits = 4, full = false) {
   if (!isNumber(value)) return '–';
   if (value === 0) return '0';
@@ -99,8 +101,9 @@ function logTicks(low, high, multiples, stride = 1) {
   return ticks;
 }
 
-// Ticks of a scale. `extent(text)` is how many pixels a label takes along the axis, its gap included.
-// Returns { major: [{ value, text }], minor: [value] }; a tick whose label has no room becomes a minor one.
+// Ticks of a scale. `extent(text)` is how many pixels a label takes along the axis, its gap
+// included. Returns { major: [{ value, text }], minor: [value] }; a tick whose label has no room
+// becomes a minor one.
 export function axisTicks(scale, extent) {
   const low = Math.min(scale.low, scale.high);
   const high = Math.max(scale.low, scale.high);

@@ -1,4 +1,5 @@
-// The marker of the current problem: a ring on the curve and a handle on the x axis. A slider: mouse, touch, keys.
+// The marker of the current problem: a ring on the curve and a handle on the x axis. A slider:
+// mouse, touch, keys.
 import { isNumber, plainNumber, valueAtPixel } from './axis.js';
 import { svgNode, setAttributes, px, LabelPlacer } from './svg.js';
 import { lineValueAt } from './series.js';
@@ -67,7 +68,8 @@ export class MarkerSlider {
     });
   }
 
-  // Draws the marker; while it is dragged its x belongs to the hand, whatever an answer that comes late says.
+  // Draws the marker; while it is dragged its x belongs to the hand, whatever an answer that comes
+  // late says.
   show(pen, frame, marker, spec) {
     Object.assign(this, { pen, frame, spec, given: marker, isShown: true });
     if (!marker || !frame.xScale.drawable(marker.x)) {
@@ -140,7 +142,8 @@ export class MarkerSlider {
     this.pending = false;
     this.isShown = false;
     if (this.onDrag) this.onDrag(this.marker.x, true);
-    // the page may hold the marker to a grid and have nothing new to draw: then go back to where it says
+    // the page may hold the marker to a grid and have nothing new to draw: then go back to where it
+    // says
     setTimeout(() => {
       if (!this.isShown && !this.pending && !this.dragging) this.show(this.pen, this.frame, this.given, this.spec);
     }, 400);
@@ -201,7 +204,8 @@ export function drawStillMarker(pen, parent, frame, marker) {
   if (marker.label) drawMarkerLabel(pen, parent, frame, marker.label, x, y);
 }
 
-// Beside the ring, clear of the labels and verticals of the chart; curves may pass below, the halo keeps it readable.
+// Beside the ring, clear of the labels and verticals of the chart; curves may pass below, the halo
+// keeps it readable.
 function drawMarkerLabel(pen, parent, frame, label, x, y) {
   const lines = pen.wrap(label, (frame.right - frame.left) * 0.6, pen.small, 600);
   const line = pen.small * 1.15;

@@ -1,5 +1,6 @@
-// One sentence for everything that is seen: on hover, on keyboard focus, on tap; with a link to the guide.
-import { buildNode } from './page.js';
+// One sentence for everything that is seen: on hover, on keyboard focus, on tap; with a link to the
+// guide.
+import { buildNode } from './tools.js';
 
 // Sentences for what is on this page alone; the library sends those on its quantities.
 const pageWords = {
@@ -63,8 +64,8 @@ export class Words {
     return this.entries.get(key) || null;
   }
 
-  // entry may be a function where the sentence changes. A 'term' opens its explanation by itself; anything else
-  // keeps its own click.
+  // entry may be a function where the sentence changes. A 'term' opens its explanation by itself;
+  // anything else keeps its own click.
   attach(trigger, entry, kind = 'term') {
     if (!entry) return;
     this.tip.attach(trigger, entry, kind, this.linked);
@@ -92,7 +93,8 @@ export class Words {
   }
 }
 
-// One box for all explanations. It follows its trigger in the document, so that Tab leads from the word to the link.
+// One box for all explanations. It follows its trigger in the document, so that Tab leads from the
+// word to the link.
 class Tip {
   constructor() {
     this.text = buildNode('span', { id: 'tip-text' });
@@ -136,7 +138,8 @@ class Tip {
     });
   }
 
-  // Only a box that was asked for by click or Enter takes the pointer and the focus; any other lets clicks through.
+  // Only a box that was asked for by click or Enter takes the pointer and the focus; any other lets
+  // clicks through.
   pin(isPinned) {
     this.pinned = isPinned;
     this.box.classList.toggle('pinned', isPinned);
@@ -162,7 +165,8 @@ class Tip {
   place(around) {
     const size = this.box.getBoundingClientRect();
     const last = document.documentElement.clientWidth - size.width - 8;
-    // What a word names lies beneath it (a slider) or beside it (a box), so the text keeps away from there.
+    // What a word names lies beneath it (a slider) or beside it (a box), so the text keeps away
+    // from there.
     const isBeside = Boolean(this.trigger.closest('.field:not(.inline)')) && around.right + 8 <= last;
     const above = (isBeside ? around.bottom : around.top - 6) - size.height;
     const below = Math.max(8, Math.min(around.bottom + 6, window.innerHeight - size.height - 8));

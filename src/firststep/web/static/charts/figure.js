@@ -1,13 +1,16 @@
-// What charts and heat maps share: an SVG that follows the width of its host and is drawn again when that changes.
+// What charts and heat maps share: an SVG that follows the width of its host and is drawn again
+// when that changes.
 import { svgNode, setAttributes, Pen, paperRoot, svgText } from './svg.js';
 
-// The height: the least height of the host, which the browser gives in px, or in proportion to the width.
+// The height: the least height of the host, which the browser gives in px, or in proportion to the
+// width.
 function figureHeight(host, width) {
   const wish = parseFloat(getComputedStyle(host).minHeight);
   return wish > 0 ? wish : Math.round(Math.max(270, Math.min(600, width * 0.56)));
 }
 
-// A figure has drawLayer(pen, layer, width, height, isPaper), which returns the frame, and drawn(), called after it.
+// A figure has drawLayer(pen, layer, width, height, isPaper), which returns the frame, and drawn(),
+// called after it.
 export class Figure {
   constructor(host, label, attributes) {
     this.host = host;
@@ -22,7 +25,8 @@ export class Figure {
     host.appendChild(this.root);
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(host);
-    // a height that follows the window can shrink without any change of the host, which holds the older drawing
+    // a height that follows the window can shrink without any change of the host, which holds the
+    // older drawing
     window.addEventListener('resize', () => this.resize());
   }
 

@@ -1,16 +1,18 @@
 // The phase diagram: rows come in an order that halves their distance, and are drawn as they come.
-import { HeatMap } from './heat.js';
-import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText, roundTo, writeNumber } from './page.js';
+import { HeatMap } from '../charts/heat.js';
+import { buildNode, fillSelect, listenTo, nodeById } from '../page/tools.js';
+import { numberIn, numberText, roundTo, writeNumber } from '../page/tools.js';
 import { axisOption, axisTitle, shortSymbol } from './curve.js';
-import { fieldValue, problemOf } from './state.js';
-import { ComputingSign, errorsIn } from './requests.js';
-import { nearestIn } from './sliders.js';
-import { nameBy } from './words.js';
+import { fieldValue, problemOf } from '../state/state.js';
+import { ComputingSign, errorsIn } from '../state/requests.js';
+import { nearestIn } from '../controls/sliders.js';
+import { nameBy } from '../page/words.js';
 
-const mapRows = 33; // one more than a power of two, so that halving the distance of rows ends evenly
-const mapColumns = 33;
-const largestBatch = 6;
-const rememberedMaps = 8;
+// One more than a power of two, so that halving the distance of rows ends evenly.
+const mapRows = 33;
+const mapColumns = 33; // as fine as the rows
+const largestBatch = 6; // rows of one question, so that the map is seen to grow
+const rememberedMaps = 8; // for those who go back and forth
 
 // Blue is better in all of them: a small risk, a large gain.
 const mapLooks = {
@@ -21,7 +23,8 @@ const mapLooks = {
     contours: [{ value: 1, label: 'kernel bound', color: 'black', dash: '' }] },
 };
 
-// 0, 32, 16, 8, 24, 4, 12, ...: the distance of the rows halves; batches grow, so that the first rows are there soon.
+// 0, 32, 16, 8, 24, 4, 12, ...: the distance of the rows halves; batches grow, so that the first
+// rows are there soon.
 export function rowBatches(count, largest) {
   const seen = new Set();
   const batches = [];

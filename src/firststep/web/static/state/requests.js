@@ -1,8 +1,9 @@
-// Questions to the library: one in flight per slot, newer ones win, answers are kept, errors find their field.
-import { nodeById } from './page.js';
+// Questions to the library: one in flight per slot, newer ones win, answers are kept, errors find
+// their field.
+import { nodeById } from '../page/tools.js';
 
 const patience = 400; // ms that a question of the same gesture may still be waited for
-const rememberedAnswers = 80;
+const rememberedAnswers = 80; // a gesture and its undo ask for the same again
 const busyAnswers = [429, 503];
 
 export class Slot {
@@ -16,8 +17,9 @@ export class Slot {
     this.memory = new Map();
   }
 
-  // context.live: part of a gesture. Then the question in flight may finish (or a fast hand would never see a curve);
-  // any other newer question ends the older one at once, and its answer is never used.
+  // context.live: part of a gesture. Then the question in flight may finish (or a fast hand would
+  // never see a curve); any other newer question ends the older one at once, and its answer is
+  // never used.
   ask(body, context = {}) {
     const key = JSON.stringify(body);
     const remembered = this.memory.get(key);
@@ -91,7 +93,8 @@ export class Slot {
   }
 }
 
-// One at a time: what can wait must not take every worker from the line that a moving hand waits for.
+// One at a time: what can wait must not take every worker from the line that a moving hand waits
+// for.
 export class Gate {
   constructor() {
     this.last = Promise.resolve();
@@ -116,7 +119,8 @@ export function errorsIn(error) {
   return [{ parameter: 'server', message: String(error.message || error) }];
 }
 
-// Shows every error beneath its field; one that has no field goes to the line of the panel that asked.
+// Shows every error beneath its field; one that has no field goes to the line of the panel that
+// asked.
 export class ErrorBoard {
   constructor() {
     this.sources = new Map();

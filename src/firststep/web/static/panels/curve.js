@@ -1,14 +1,15 @@
 // The curve panel: the exact line first, then the others, with the current problem as a ring.
-import { Chart } from './chart.js';
-import { buildNode, capitalised, fillSelect, nodeById, numberIn, numberText, roundTo, writeNumber } from './page.js';
-import { fieldValue, problemOf } from './state.js';
-import { ComputingSign, Slot } from './requests.js';
-import { nearestIn } from './sliders.js';
-import { nameBy } from './words.js';
+import { Chart } from '../charts/chart.js';
+import { buildNode, capitalised, fillSelect, nodeById } from '../page/tools.js';
+import { numberIn, numberText, roundTo, writeNumber } from '../page/tools.js';
+import { fieldValue, problemOf } from '../state/state.js';
+import { ComputingSign, Slot } from '../state/requests.js';
+import { nearestIn } from '../controls/sliders.js';
+import { nameBy } from '../page/words.js';
 
-const curvePoints = 60;
+const curvePoints = 60; // looks smooth at the width of the page
 const hastyPoints = 32; // while a slider moves: half the time, and hardly to be told apart
-const latencies = 200;
+const latencies = 200; // the last ones, for whoever measures them
 const hiddenNote = 'values of 0 or less are not shown on a logarithmic axis';
 const linearQuantities = ['gain', 'alignment'];
 
@@ -47,7 +48,8 @@ function between(xs, ys, x, log) {
 }
 
 export class CurvePanel {
-  // onExact(context): the exact line stands and nothing newer waits. onFault(): a field of the problem is at fault.
+  // onExact(context): the exact line stands and nothing newer waits. onFault(): a field of the
+  // problem is at fault.
   constructor({ api, about, store, words, board, gate, onExact, onFault }) {
     Object.assign(this, { about, store, board, onExact, onFault });
     window.firststepLatency = [];
@@ -126,7 +128,8 @@ export class CurvePanel {
     const field = this.fields.get(axis);
     const value = fieldValue(this.store.state, axis);
     let [from, to] = [field.low, field.high];
-    // The whole range of a field can span ten decades; look at two or so around the current problem.
+    // The whole range of a field can span ten decades; look at two or so around the current
+    // problem.
     if (field.scale === 'log' && value > 0 && to / from > 1e4) {
       [from, to] = [Math.max(from, roundTo(value / 100, 2)), Math.min(to, roundTo(value * 100, 2))];
     }

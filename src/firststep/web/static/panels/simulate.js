@@ -1,21 +1,17 @@
-// Real networks onto the curve: how long it takes, run and cancel, and the points that belong to the curve.
-import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText } from './page.js';
-import { roundTo, sayNotice, spacedValues, writeNumber } from './page.js';
-import { problemNames, problemOf } from './state.js';
-import { errorsIn } from './requests.js';
-import { nameBy } from './words.js';
+// Real networks onto the curve: how long it takes, run and cancel, and the points that belong to
+// the curve.
+import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText } from '../page/tools.js';
+import { roundTo, sayNotice, spacedValues, writeNumber } from '../page/tools.js';
+import { problemNames, problemOf } from '../state/state.js';
+import { errorsIn } from '../state/requests.js';
+import { nameBy } from '../page/words.js';
 
-const estimatePause = 200; // ms
+const estimatePause = 200; // ms without a change before the time is estimated
 const seriesLooks = [['orange', 'circle'], ['green', 'square'], ['pink', 'triangle'], ['red', 'diamond']];
 const numberBoxes = ['sim_dimension', 'sim_replicates', 'sim_points', 'sim_seed'];
 
-export const simulationModels = [
-  { value: 'network', label: 'network' },
-  { value: 'random-features', label: 'random features' },
-  { value: 'spiked', label: 'bulk + spike' },
-];
-
-// Where the axis is simulated. Checked before anything is built: a link may ask for a thousand million points.
+// Where the axis is simulated. Checked before anything is built: a link may ask for a thousand
+// million points.
 export function placesOf(state, most) {
   const count = state.sim_points;
   if (!Number.isInteger(count) || count < 1 || count > most) {
@@ -24,8 +20,8 @@ export function placesOf(state, most) {
   return spacedValues(state.from, state.to, count, state.xscale).map((value) => roundTo(value, 6));
 }
 
-// Points belong to a curve: the same problem, whatever the range, the quantity or the place on the axis. Networks have
-// a dimension of their own, so that of the theory does not matter.
+// Points belong to a curve: the same problem, whatever the range, the quantity or the place on the
+// axis. Networks have a dimension of their own, so that of the theory does not matter.
 export function curveKey(state) {
   return JSON.stringify({ ...problemOf(state), dimension: null, [state.axis]: null, axis: state.axis });
 }
@@ -41,7 +37,7 @@ export class SimulatePanel {
     Object.assign(this, { api, about, store, curve });
     this.series = []; // { key, state, label, color, marker, points }
     this.running = null;
-    fillSelect(nodeById('f-sim_model'), simulationModels);
+    fillSelect(nodeById('f-sim_model'), about.models.map(({ name, label }) => ({ value: name, label })));
     for (const name of numberBoxes) {
       const box = nodeById(`f-${name}`);
       box.addEventListener('input', (event) => {
@@ -142,7 +138,7 @@ export class SimulatePanel {
   // A run with the same settings replaces the older one; others are added.
   open(state) {
     const key = curveKey(state);
-    const model = simulationModels.find((each) => each.value === state.sim_model).label;
+    const model = this.about.models.find((each) => each.name === state.sim_model).label;
     const label = `${model}, d = ${state.sim_dimension}`;
     this.series = this.series.filter((each) => !(each.key === key && each.label === label));
     const used = this.series.filter((each) => each.key === key);

@@ -1,4 +1,5 @@
-// The box that follows the pointer: a title and rows of sign, name and value. Only this is redrawn on a pointer move.
+// The box that follows the pointer: a title and rows of sign, name and value. Only this is redrawn
+// on a pointer move.
 import { svgNode, px } from './svg.js';
 import { drawGlyph } from './frame.js';
 
@@ -14,7 +15,8 @@ export class HoverBox {
     this.group.replaceChildren();
   }
 
-  // rows: [{ kind, label, color, dash, marker, text }] (kind null: no sign); beside: pixel column to stay clear of
+  // rows: [{ kind, label, color, dash, marker, text }] (kind null: no sign); beside: pixel column
+  // to stay clear of
   show(pen, frame, title, rows, beside, y) {
     const { width, height } = frame;
     const group = this.group;
@@ -35,7 +37,8 @@ export class HoverBox {
     if (left + boxWidth > width - 2) left = beside - 14 - boxWidth;
     let top = Math.max(2, Math.min(height - 2 - boxHeight, y - boxHeight / 2));
     if (left < 2) {
-      // no room beside the hair line (a phone): cover the legend, which says the same, rather than the curves
+      // no room beside the hair line (a phone): cover the legend, which says the same, rather than
+      // the curves
       left = Math.max(2, Math.min(width - 2 - boxWidth, beside - boxWidth / 2));
       top = Math.max(2, frame.top - boxHeight - 6);
     }

@@ -1,7 +1,8 @@
-// One control per field of the problem: slider with number box, text with suggestions, choice, dimension.
-import { buildNode, fillSelect, numberIn, numberText, writeNumber } from './page.js';
+// One control per field of the problem: slider with number box, text with suggestions, choice,
+// dimension.
+import { buildNode, fillSelect, numberIn, numberText, writeNumber } from '../page/tools.js';
 import { SliderScale } from './sliders.js';
-import { nameBy } from './words.js';
+import { nameBy } from '../page/words.js';
 
 const typingPause = 120; // ms: an expression is looked at when the hand rests, not after every letter
 
@@ -91,13 +92,13 @@ export class NumberField {
 }
 
 export class TextField {
-  constructor(field, { store, words }) {
+  constructor(field, { store, words, about }) {
     this.field = field;
     const frame = fieldFrame(field, words, null, 'field inline');
     this.node = frame.node;
     const listId = `l-${field.name}`;
     this.box = buildNode('input', { type: 'text', id: `f-${field.name}`, list: listId, spellcheck: 'false',
-      autocomplete: 'off', autocapitalize: 'off', maxlength: 200,
+      autocomplete: 'off', autocapitalize: 'off', maxlength: about.limits.text,
       'aria-describedby': `e-${field.name}`, onchange: () => store.seal() });
     this.box.addEventListener('input', (event) => {
       clearTimeout(this.timer);

@@ -1,8 +1,8 @@
 // What a person takes away: code, a command, an experiment file, pictures, tables, the address.
-import { csvOf, savePNG, saveText } from './save.js';
-import { listenTo, nodeById, sayNotice } from './page.js';
-import { problemNames, problemOf } from './state.js';
-import { errorsIn } from './requests.js';
+import { csvOf, savePNG, saveText } from '../page/save.js';
+import { listenTo, nodeById, sayNotice } from '../page/tools.js';
+import { problemNames, problemOf } from '../state/state.js';
+import { errorsIn } from '../state/requests.js';
 import { placesOf } from './simulate.js';
 
 const takeTitles = { python: 'As Python', command: 'As a command line', toml: 'As an experiment file (TOML)' };
@@ -19,7 +19,8 @@ const mapHints = {
 };
 const networkColumns = ['sim_dimension', 'sim_replicates', 'sim_seed'];
 
-// The fields of a problem that a table does not have as axes; alpha0 may follow alpha, which may be an axis.
+// The fields of a problem that a table does not have as axes; alpha0 may follow alpha, which may be
+// an axis.
 function heldFields(problem, axes) {
   const names = problemNames.filter((name) => !axes.includes(name));
   const follows = (name) => name === 'alpha0' && problem.alpha0 === null;
@@ -30,7 +31,8 @@ function heldFields(problem, axes) {
   return { names, at };
 }
 
-// Columns say what they hold, and every row says of which problem it is, so that a table needs no other file.
+// Columns say what they hold, and every row says of which problem it is, so that a table needs no
+// other file.
 export function curveTable(curve, version) {
   const { frame, drawnState: state, chart, simulated } = curve;
   const held = heldFields(problemOf(state), [frame.axis]);

@@ -1,4 +1,5 @@
-// The single-file page: every answer is looked up in the grid that was computed when the file was written.
+// The single-file page: every answer is looked up in the grid that was computed when the file was
+// written.
 
 function unpack(shipped) {
   const raw = atob(shipped.data);
@@ -6,7 +7,8 @@ function unpack(shipped) {
   for (let i = 0; i < raw.length; i += 1) bytes[i] = raw.charCodeAt(i);
   if (!shipped.unit) return { shape: shipped.shape, values: new Float32Array(bytes.buffer) };
   const steps = new Int16Array(bytes.buffer);
-  return { shape: shipped.shape, values: Float32Array.from(steps, (step) => (step === -32768 ? NaN : step * shipped.unit)) };
+  const values = Float32Array.from(steps, (step) => (step === -32768 ? NaN : step * shipped.unit));
+  return { shape: shipped.shape, values };
 }
 
 function numberOrNull(value) {
@@ -90,12 +92,16 @@ export function offlineApi(shipped, refuse) {
 
   async function point(body) {
     const at = grid.places(body.problem);
-    const known = { kernel_lower_bound: shipped.kernel_lower_bound, random_features_risk: grid.number('still_risk', at) };
-    for (const name of ['risk', 'training_error', 'alignment', 'gain']) known[name] = grid.number(name, at);
+    const known = {
+      kernel_lower_bound: shipped.kernel_lower_bound,
+      random_features_risk: grid.number('still_risk', at),
+    };
+    for (const { name } of shipped.about.quantities) known[name] = grid.number(name, at);
     const parts = grid.row('split', at, ['alpha', 'step', 'ridge']);
     return {
       ...known,
-      values: shipped.point.values.filter((word) => word.name in known).map((word) => ({ ...word, value: known[word.name] })),
+      values: shipped.point.values.filter((word) => word.name in known)
+        .map((word) => ({ ...word, value: known[word.name] })),
       kappa: shipped.kappa, density: shipped.density, total: shipped.total, notes: [],
       learned: grid.row('learned', at, ['alpha', 'step', 'ridge']), target: grid.row('target', at, ['step']),
       split: shipped.point.split.map((word) => ({ ...word, value: parts[shipped.split.indexOf(word.name)] })),
@@ -131,7 +137,8 @@ export function offlineApi(shipped, refuse) {
 
   async function take(body) {
     const numbers = { from: body.from, to: body.to, points: body.points, ...body.problem };
-    const fill = (text) => text.replace(/\{(\w+)\}/g, (whole, name) => (name in numbers ? String(numbers[name]) : whole));
+    const numberOf = (whole, name) => (name in numbers ? String(numbers[name]) : whole);
+    const fill = (text) => text.replace(/\{(\w+)\}/g, numberOf);
     const texts = shipped.take[body.axis];
     return { python: fill(texts.python), command: fill(texts.command), toml: fill(texts.toml) };
   }

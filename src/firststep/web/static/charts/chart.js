@@ -66,7 +66,8 @@ export class Chart extends Figure {
     this.root.addEventListener('pointerdown', hover);
     this.root.addEventListener('pointercancel', () => this.hideHover());
     this.root.addEventListener('pointerleave', event => {
-      // after a touch the box stays until the next touch elsewhere, a finger would hide it otherwise
+      // after a touch the box stays until the next touch elsewhere, a finger would hide it
+      // otherwise
       if (event.pointerType !== 'touch') this.hideHover();
     });
     document.addEventListener('pointerdown', event => {

@@ -1,12 +1,14 @@
-// The frame of a figure: margins from measured text, grid, ticks, axis labels, and the legend above it.
+// The frame of a figure: margins from measured text, grid, ticks, axis labels, and the legend above
+// it.
 import { makeScale, axisTicks } from './axis.js';
 import { svgNode, px } from './svg.js';
 
 const NARROW = 480;
 const GLYPH = 28;
 
-// Finds the margins. `above`, `rightOf` and `below` are heights and widths kept free for legend, title or colour bar.
-// The plot area is at least `least` pixels high: a long legend makes the figure higher, not the plot flatter.
+// Finds the margins. `above`, `rightOf` and `below` are heights and widths kept free for legend,
+// title or colour bar. The plot area is at least `least` pixels high: a long legend makes the
+// figure higher, not the plot flatter.
 export function layoutFrame(pen, { width, height, above = 0, rightOf = 0, below = 0, least = 190, x, y }) {
   const narrow = width < NARROW;
   const line = pen.size * 1.25;
@@ -96,7 +98,8 @@ export function drawAxes(pen, parent, frame) {
   });
 }
 
-// Legend entries: { kind: 'line'|'points'|'bars'|'band', label, color, dash, width, marker, error }, in wrapped rows.
+// Legend entries: { kind: 'line'|'points'|'bars'|'band', label, color, dash, width, marker, error
+// }, in wrapped rows.
 export function layoutLegend(pen, entries, room) {
   const line = pen.size * 1.3;
   const gap = pen.size * 1.4;

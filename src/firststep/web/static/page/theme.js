@@ -1,5 +1,5 @@
 // Light or dark: auto follows the system. Kept for the next visit where the browser lets us.
-import { nodeById } from './page.js';
+import { nodeById } from './tools.js';
 
 const themeKey = 'firststep-theme';
 

@@ -1,8 +1,9 @@
-// What happens at the current problem: the learned function, the weights, the parts of the error, the values.
-import { Chart } from './chart.js';
-import { buildNode, nodeById, numberText } from './page.js';
-import { problemOf } from './state.js';
-import { ComputingSign, Slot } from './requests.js';
+// What happens at the current problem: the learned function, the weights, the parts of the error,
+// the values.
+import { Chart } from '../charts/chart.js';
+import { buildNode, nodeById, numberText } from '../page/tools.js';
+import { problemOf } from '../state/state.js';
+import { ComputingSign, Slot } from '../state/requests.js';
 
 const partColors = { learned: 'green', along: 'orange', across: 'sky', out_of_reach: 'pink', fluctuation: 'grey' };
 const spareColors = ['green', 'orange', 'grey', 'pink', 'sky', 'red'];
@@ -36,7 +37,8 @@ export class MechanismPanel {
     this.pointSlot.ask({ problem: problemOf(state) }, { ...cause, state });
   }
 
-  // A field of the problem is at fault: what is shown belongs to an older problem until a good answer comes.
+  // A field of the problem is at fault: what is shown belongs to an older problem until a good
+  // answer comes.
   fade() {
     this.pointSlot.cancel();
     this.weightsSlot.cancel();
@@ -94,7 +96,8 @@ export class MechanismPanel {
     const { values, before, outlier, dimension, width } = answer;
     // Without a prediction the bulk before the step says where bars are needed.
     const edge = answer.edge || [0, before[0]];
-    // The largest value stands by itself where the step has driven it out; the bulk is all the rest.
+    // The largest value stands by itself where the step has driven it out; the bulk is all the
+    // rest.
     const spiked = values[0] > apart * values[1];
     const bulkEnd = Math.max(edge[1], spiked ? values[1] : values[0]);
     const top = Math.max(values[0], outlier ?? 0);
@@ -162,7 +165,8 @@ export class MechanismPanel {
   drawValues({ values }) {
     const names = values.map((row) => row.name + row.label).join();
     const text = ({ value }) => (typeof value === 'number' || value === null ? numberText(value, 5) : String(value));
-    // Cells are kept while the rows are the same, so that an open explanation does not vanish under the hand.
+    // Cells are kept while the rows are the same, so that an open explanation does not vanish under
+    // the hand.
     if (names !== this.rowNames) {
       const rows = values.map((row) => buildNode('tr', { 'data-value': row.name },
         buildNode('th', { scope: 'row' }, this.words.term(row.label, row)), buildNode('td', {})));

@@ -1,7 +1,8 @@
-// Where a value lies on a slider, and back. Log sliders have 0 at the left end where the field allows it.
-import { roundTo } from './page.js';
+// Where a value lies on a slider, and back. Log sliders have 0 at the left end where the field
+// allows it.
+import { roundTo } from '../page/tools.js';
 
-const sliderSteps = 1000;
+const sliderSteps = 1000; // more than a slider has pixels
 
 export function nearestIn(grid, value) {
   return grid.reduce((best, each) => (Math.abs(each - value) < Math.abs(best - value) ? each : best), grid[0]);

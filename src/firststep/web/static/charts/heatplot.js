@@ -26,7 +26,8 @@ function cellEdges({ scale, values }) {
   return [centres[0] - first, ...edges, centres[last] + end].map(edge => (log ? 10 ** edge : edge));
 }
 
-// The colour of a value. In a diverging palette the neutral colour is 0 (1 on a log scale) and both sides count alike.
+// The colour of a value. In a diverging palette the neutral colour is 0 (1 on a log scale) and both
+// sides count alike.
 function colorRule(spec) {
   const log = spec.colorScale === 'log';
   const seen = spec.values.flat().filter(value => isNumber(value) && (!log || value > 0));
@@ -101,7 +102,8 @@ function drawDefinitions(pen, layer, spec, rule, frame, ids) {
   }
 }
 
-// One path per colour level instead of one rectangle per cell: fast, and still vectors in a saved file.
+// One path per colour level instead of one rectangle per cell: fast, and still vectors in a saved
+// file.
 function drawCells(parent, spec, rule, frame, hatch) {
   const paths = new Map();
   const { xEdges, yEdges } = frame;

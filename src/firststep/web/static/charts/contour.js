@@ -9,7 +9,8 @@ const DIVERGING_STOPS = [
   '#2166ac', '#4393c3', '#92c5de', '#d1e5f0', '#f7f7f7', '#fddbc7', '#f4a582', '#d6604d', '#b2182b',
 ];
 
-// The sides of a cell are 0 bottom, 1 right, 2 top, 3 left; corners count from the lower left, counter-clockwise.
+// The sides of a cell are 0 bottom, 1 right, 2 top, 3 left; corners count from the lower left,
+// counter-clockwise.
 const CELL_SEGMENTS = {
   1: [[3, 0]], 2: [[0, 1]], 3: [[3, 1]], 4: [[1, 2]], 6: [[0, 2]], 7: [[3, 2]],
   8: [[2, 3]], 9: [[2, 0]], 11: [[2, 1]], 12: [[1, 3]], 13: [[1, 0]], 14: [[0, 3]],
@@ -31,8 +32,9 @@ export function heatColor(palette, share) {
   return color;
 }
 
-// Polylines [[x, y], ...] in the coordinates xs, ys (one per column, one per row) where the grid takes the level.
-// Values are compared after `unit`, so that log colours get contours that are straight on the log.
+// Polylines [[x, y], ...] in the coordinates xs, ys (one per column, one per row) where the grid
+// takes the level. Values are compared after `unit`, so that log colours get contours that are
+// straight on the log.
 export function contourLines(values, xs, ys, level, unit) {
   const wanted = unit(level);
   const segments = [];

@@ -1,4 +1,5 @@
-// The only way to the numbers: the server, or in a single-file page the grid that is shipped with it.
+// The only way to the numbers: the server, or in a single-file page the grid that is shipped with
+// it.
 import { offlineApi } from './offline.js';
 
 export class ApiError extends Error {
@@ -58,7 +59,10 @@ async function follow(path, body, signal, onLine) {
 export function connect() {
   const shipped = document.getElementById('offline');
   if (shipped) return offlineApi(JSON.parse(shipped.textContent), (status, errors) => new ApiError(status, errors));
-  const api = { about: () => ask('api/about'), simulate: (body, signal, onLine) => follow('api/simulate', body, signal, onLine) };
+  const api = {
+    about: () => ask('api/about'),
+    simulate: (body, signal, onLine) => follow('api/simulate', body, signal, onLine),
+  };
   for (const call of ['curve', 'point', 'weights', 'map', 'estimate', 'take']) {
     api[call] = (body, signal) => ask(`api/${call}`, body, signal);
   }

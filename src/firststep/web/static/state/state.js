@@ -1,13 +1,15 @@
 // What is being looked at: one flat state, its history, and its form in the address of the page.
 
-export const problemNames = ['student', 'teacher', 'alpha', 'beta', 'alpha0', 'step', 'step_exponent', 'ridge', 'noise',
-  'readout', 'init', 'dimension'];
+export const problemNames = []; // the fields of a problem, named by the library before anything is drawn
 
-const textNames = ['student', 'teacher', 'readout'];
-const numberNames = ['alpha', 'beta', 'step', 'step_exponent', 'ridge', 'noise', 'from', 'to', 'sim_dimension',
-  'sim_replicates', 'sim_points', 'sim_seed', 'map_x_from', 'map_x_to', 'map_y_from', 'map_y_to'];
-const historyLength = 200;
-const sameGesture = 1200; // ms: changes of the same fields that follow each other this fast are undone together
+export function learnFields(about) {
+  problemNames.splice(0, Infinity, ...about.fields.map((field) => field.name));
+}
+
+const longestText = 300; // of a link; the library says what is too long for an expression
+const historyLength = 200; // states that can be undone
+// ms: changes of the same fields that follow each other this fast are undone together
+const sameGesture = 1200;
 
 export function problemOf(state) {
   return Object.fromEntries(problemNames.map((name) => [name, state[name]]));
@@ -41,30 +43,36 @@ export function hashOf(state, defaults) {
   return '#' + parts.toString().replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%2A', '*');
 }
 
-function choicesOf(about) {
-  const init = about.fields.find((field) => field.name === 'init');
-  const mapAxes = about.map_axes;
-  return {
-    init: init && init.options.length ? init.options : ['gaussian', 'sphere'],
-    axis: about.axes, xscale: ['log', 'linear'], yscale: ['log', 'linear'],
-    quantity: about.quantities.map((quantity) => quantity.name), tab: ['curve', 'map'],
-    sim_model: ['network', 'random-features', 'spiked'],
-    map_x: mapAxes, map_y: mapAxes, map_quantity: ['risk', 'gain', 'ratio'],
+// The words that are allowed where only some are.
+function choicesOf(about, field, name) {
+  const scales = ['log', 'linear'];
+  const named = (list) => list.map((each) => each.name);
+  if (field) return field.options;
+  const choices = {
+    axis: about.axes, xscale: scales, yscale: scales, quantity: named(about.quantities),
+    tab: ['curve', 'map'], sim_model: named(about.models),
+    map_x: about.map_axes, map_y: about.map_axes, map_quantity: named(about.map_quantities),
   };
+  return choices[name];
 }
 
 function readValue(name, text, about) {
-  const number = text.trim() === '' ? NaN : Number(text);
-  if (textNames.includes(name)) return text.length > 0 && text.length <= 300 ? text : undefined;
-  if (name === 'alpha0' && text === 'same') return null;
-  if (name === 'dimension' && text === 'inf') return 'inf';
+  const field = about.fields.find((each) => each.name === name);
+  const kind = field ? field.kind : typeof about.defaults[name];
+  if (kind === 'activation' || kind === 'readout') {
+    return text.length > 0 && text.length <= longestText ? text : undefined;
+  }
+  if (field && field.optional && text === 'same') return null;
+  if (kind === 'dimension' && text === 'inf') return 'inf';
   if (name === 'lines') {
     const names = text === '' ? [] : text.split(',');
     return names.every((line) => about.lines.some((known) => known.name === line)) ? names : undefined;
   }
-  if ([...numberNames, 'alpha0', 'dimension'].includes(name)) return Number.isFinite(number) ? number : undefined;
-  const choices = choicesOf(about)[name];
-  return choices && choices.includes(text) ? text : undefined;
+  if (['number', 'dimension'].includes(kind) || typeof about.defaults[name] === 'number') {
+    const number = text.trim() === '' ? NaN : Number(text);
+    return Number.isFinite(number) ? number : undefined;
+  }
+  return choicesOf(about, field, name).includes(text) ? text : undefined;
 }
 
 // Reads an address; what is unknown or cannot be read is left out and named.
@@ -112,7 +120,8 @@ export class Store {
     this.tell(cause, names);
   }
 
-  // The gesture is over: the next change can be undone by itself, and what was drawn in haste is drawn in full.
+  // The gesture is over: the next change can be undone by itself, and what was drawn in haste is
+  // drawn in full.
   seal(event = null) {
     this.lastNames = '';
     if (this.live) this.tell({ event }, []);

@@ -1,4 +1,5 @@
-// Drawing helpers: SVG elements, the colours of the page and of paper, text that is measured before it is placed.
+// Drawing helpers: SVG elements, the colours of the page and of paper, text that is measured before
+// it is placed.
 
 const SVG_SPACE = 'http://www.w3.org/2000/svg';
 const PAPER_COLORS = {
@@ -19,7 +20,8 @@ export function svgNode(name, attributes, parent) {
   return node;
 }
 
-// null takes an attribute away; numbers are cut to hundredths of a pixel so that saved files stay small.
+// null takes an attribute away; numbers are cut to hundredths of a pixel so that saved files stay
+// small.
 export function setAttributes(node, attributes) {
   for (const key in attributes) {
     const value = attributes[key];
@@ -49,7 +51,8 @@ function paperPaint(name) {
   return PAPER_ROLES[name] || PAPER_COLORS[name] || name;
 }
 
-// A Pen knows the colours, the font and its size: the same drawing code serves the page and a saved file.
+// A Pen knows the colours, the font and its size: the same drawing code serves the page and a saved
+// file.
 export class Pen {
   constructor(paint, family, size) {
     this.paintOf = paint;
@@ -67,7 +70,8 @@ export class Pen {
     return new Pen(paperPaint, PAPER_FONT, width < 900 ? 14 : 16);
   }
 
-  // The colours of a heat map are the same in dark mode, so what lies on them must not turn light either.
+  // The colours of a heat map are the same in dark mode, so what lies on them must not turn light
+  // either.
   onColors() {
     return new Pen(paperPaint, this.family, this.size);
   }
@@ -106,7 +110,8 @@ export class Pen {
     return node;
   }
 
-  // Lines of text that fit the room; a word that is too long by itself is broken rather than cut off.
+  // Lines of text that fit the room; a word that is too long by itself is broken rather than cut
+  // off.
   wrap(content, room, size = this.size, weight = 400) {
     const lines = [];
     let line = '';
@@ -175,7 +180,8 @@ export class LabelPlacer {
   }
 }
 
-// The root of a file that opens by itself: white ground, literal colours, a font family for every text.
+// The root of a file that opens by itself: white ground, literal colours, a font family for every
+// text.
 export function paperRoot(width, height, pen, label, description) {
   const size = { width: width + 2 * PAPER_MARGIN, height: height + 2 * PAPER_MARGIN };
   const viewBox = `${-PAPER_MARGIN} ${-PAPER_MARGIN} ${px(size.width)} ${px(size.height)}`;

@@ -1,9 +1,11 @@
-// What is drawn inside the frame of a chart: bands, bars, lines, points, labelled levels; and the range that fits them.
+// What is drawn inside the frame of a chart: bands, bars, lines, points, labelled levels; and the
+// range that fits them.
 import { isNumber, plainNumber, numberWithError, makeScale, valueAtPixel } from './axis.js';
 import { svgNode, px, LabelPlacer } from './svg.js';
 import { symbolPath, symbolStyle, errorBarPath } from './frame.js';
 
-// The y range that shows all lines, points and bars within the x range, and the levels that are near them.
+// The y range that shows all lines, points and bars within the x range, and the levels that are
+// near them.
 export function fitRange(spec) {
   const log = spec.y.scale === 'log';
   const inside = makeScale(spec.x.scale, spec.x.range, [0, 1]).has;
@@ -53,7 +55,8 @@ function padLinear(low, high) {
   return [low - pad, high + pad];
 }
 
-// Draws all series; `clip` is the id of the clip path of the frame. Returns the boxes of the labels in it.
+// Draws all series; `clip` is the id of the clip path of the frame. Returns the boxes of the labels
+// in it.
 export function drawSeries(pen, parent, frame, spec, clip) {
   const inside = svgNode('g', { 'clip-path': `url(#${clip})` }, parent);
   const dots = [];
@@ -205,7 +208,8 @@ function putLabel(pen, parent, placer, rule, candidatesFor) {
   const lines = pen.wrap(rule.label, (placer.frame.right - placer.frame.left) * 0.66, pen.small);
   const size = { width: Math.max(...lines.map(text => pen.width(text, pen.small))), height: lines.length * line };
   const box = placer.place(candidatesFor(size));
-  // text in the colour of a thin line is hard to read for pale colours, so labels are ink beside their line
+  // text in the colour of a thin line is hard to read for pale colours, so labels are ink beside
+  // their line
   lines.forEach((text, index) => {
     const options = { size: pen.small, halo: true, anchor: box.anchor };
     const x = box.anchor === 'end' ? box.x + box.width : box.x;
@@ -253,7 +257,8 @@ export function lineValueAt(line, x, xScale, yScale) {
   return null;
 }
 
-// What there is to read near a pixel column: the x value (snapped to the nearest sample) and one row per series.
+// What there is to read near a pixel column: the x value (snapped to the nearest sample) and one
+// row per series.
 export function readAt(spec, frame, pixel) {
   const { xScale, yScale } = frame;
   let best = 24;

@@ -1,15 +1,8 @@
-// The column of controls: presets with their captions, undo and redo, and the fields of the problem in groups.
-import { buildNode, nodeById } from './page.js';
-import { problemNames, sameState } from './state.js';
+// The column of controls: presets with their captions, undo and redo, and the fields of the problem
+// in groups.
+import { buildNode, nodeById } from '../page/tools.js';
+import { problemNames, sameState } from '../state/state.js';
 import { ChoiceField, DimensionField, ExponentField, NumberField, TextField } from './fields.js';
-
-const groups = [
-  ['Network and teacher', ['student', 'teacher', 'readout', 'init']],
-  ['Samples and width, per dimension', ['alpha', 'beta', 'alpha0']],
-  ['Gradient step', ['step', 'step_exponent']],
-  ['Ridge fit', ['ridge', 'noise']],
-  ['Size', ['dimension']],
-];
 
 export const offlineReason = 'This page is an export with a fixed grid of answers: sliders take its values, '
   + 'and what is grey is fixed. Run “firststep explore” to change everything.';
@@ -29,16 +22,13 @@ export class Controls {
     this.about = tools.about;
     this.chosen = null;
     this.fields = [];
-    const byName = new Map(tools.about.fields.map((field) => [field.name, field]));
     const host = nodeById('fields');
-    const rest = [...byName.keys()].filter((name) => !groups.some(([, names]) => names.includes(name)));
-    for (const [title, names] of [...groups, ['More', rest]]) {
-      const present = names.filter((name) => byName.has(name));
-      if (!present.length) continue;
+    for (const title of new Set(tools.about.fields.map((field) => field.group))) {
       const set = buildNode('fieldset', {}, buildNode('legend', {}, title));
-      for (const name of present) {
-        const control = fieldControl(byName.get(name), tools);
-        if (tools.about.offline && (tools.about.grid[name] || []).length < 2) control.disable(offlineReason);
+      for (const field of tools.about.fields.filter((each) => each.group === title)) {
+        const control = fieldControl(field, tools);
+        const isFixed = tools.about.offline && (tools.about.grid[field.name] || []).length < 2;
+        if (isFixed) control.disable(offlineReason);
         this.fields.push(control);
         set.append(control.node);
       }
