@@ -169,8 +169,8 @@ def _draw_lines(
                     place,
                     mean,
                     color,
-                    None if models else _join(label, size.lstrip(", ")),
-                    _STYLES[bulk],
+                    label=None if models else _join(label, size.lstrip(", ")),
+                    style=_STYLES[bulk],
                 )
                 still = tuple(row["mean"].get("random_features_risk", math.nan) for row in mine)
                 if (
@@ -181,7 +181,7 @@ def _draw_lines(
                 ):
                     drawn.add(still)
                     styles["theory, no step"] = ":"
-                    plots.curve(axes, place, still, "grey", None, ":")
+                    plots.curve(axes, place, still, "grey", style=":")
                 continue
             if model == "random-features":
                 if tuple(mean) in drawn:

@@ -67,8 +67,8 @@ def draw(axes: Any, found: Spectrum, other: SpectralLaw | None = None, legend: b
             each.values,
             each.density * (each.values if wide else 1.0),
             color,
-            f"{each.bulk} bulk",
-            style,
+            label=f"{each.bulk} bulk",
+            style=style,
         )
     shown = law.density * law.values if wide else law.density[law.values > 0.02 * law.edges[1]]
     top = 1.12 * max(float(heights.max()), float(shown.max()))

@@ -21,6 +21,7 @@ from firststep.simulation.design import TRAINED
 from firststep.simulation.running.simulate import PER_RIDGE, simulate
 from firststep.store import DONE, LOST, REFUSED, Record, canonical, clean, key_of
 from firststep.theory.one_step.predict import NUMERIC, predict
+from firststep.theory.one_step.prediction import Prediction
 
 # Raised when a change of the code changes its numbers: old results are then computed again.
 THEORY_REVISION, SIMULATION_REVISION = 1, 1
@@ -96,12 +97,7 @@ class Predictions:
         ]
 
     def _together(self) -> list[tuple[dict[str, float | None], str]]:
-        first = self.problems[0]
-        fields = {
-            name: np.array([getattr(problem, name) for problem in self.problems])
-            for name in NUMERIC
-        }
-        found = predict(first, bulk=self.bulk, **fields)
+        found = solve_together(self.problems, self.bulk)
         columns = {name: np.broadcast_to(getattr(found, name), found.shape) for name in PREDICTED}
         answers: list[tuple[dict[str, float | None], str]] = []
         for place, status in enumerate(found.status):
@@ -118,6 +114,21 @@ class Predictions:
                 )
             )
         return answers
+
+
+def alike(problems: Iterable[Problem]) -> dict[str, list[int]]:
+    """The places of problems that differ only in numbers, by what they have in common."""
+    groups: dict[str, list[int]] = {}
+    for place, problem in enumerate(problems):
+        rest = {name: value for name, value in problem.to_dict().items() if name not in NUMERIC}
+        groups.setdefault(canonical(rest), []).append(place)
+    return groups
+
+
+def solve_together(problems: Sequence[Problem], bulk: str) -> Prediction:
+    """Problems that differ only in numbers, in one batch."""
+    fields = {name: np.array([getattr(problem, name) for problem in problems]) for name in NUMERIC}
+    return predict(problems[0], bulk=bulk, **fields)
 
 
 @lru_cache(maxsize=4096)
@@ -230,13 +241,11 @@ def lost(unit: Unit, reason: str) -> list[Record]:
 
 def predictions(problems: Iterable[Problem], bulk: str = "exact") -> Iterator[Predictions]:
     """Problems in chunks, those that differ only in numbers together."""
-    groups: dict[str, list[Problem]] = {}
-    for problem in problems:
-        rest = {name: value for name, value in problem.to_dict().items() if name not in NUMERIC}
-        groups.setdefault(canonical(rest), []).append(problem)
-    for group in groups.values():
-        for first in range(0, len(group), CHUNK):
-            yield Predictions(tuple(group[first : first + CHUNK]), bulk)
+    asked = list(problems)
+    for places in alike(asked).values():
+        for first in range(0, len(places), CHUNK):
+            chunk = places[first : first + CHUNK]
+            yield Predictions(tuple(asked[place] for place in chunk), bulk)
 
 
 def remaining(
