@@ -9,7 +9,8 @@ from typing import Any
 
 from firststep import plots
 from firststep.errors import InvalidParameter, nearest
-from firststep.sweep.experiment import Axis, Experiment
+from firststep.sweep.experiment import Experiment
+from firststep.sweep.grid import Axis
 from firststep.sweep.run import Sweep
 from firststep.sweep.table import NUMBERS
 
