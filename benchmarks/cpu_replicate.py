@@ -2,9 +2,10 @@
 
     python benchmarks/cpu_replicate.py [--student tanh] [--repeats 5]
 
-d = N = 2000, n0 = 4000, n = 6000, test set 4 d, float64, one BLAS thread. The floor is the products and the Cholesky factorisation
-that every replicate needs, timed alone in the same process on preallocated arrays, in blocks of the same shape:
-X0 W0 and X0^T M for the step, X W1 and the symmetric F^T F for the fit, X W1 for the test set.
+d = N = 2000, n0 = 4000, n = 6000, test set 4 d, float64, one BLAS thread. The floor is the products
+and the Cholesky factorisation that every replicate needs, timed alone in the same process on
+preallocated arrays, in blocks of the same shape: X0 W0 and X0^T M for the step, X W1 and the
+symmetric F^T F for the fit, X W1 for the test set.
 """
 
 from __future__ import annotations

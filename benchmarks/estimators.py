@@ -2,7 +2,8 @@
 
 With ``--device gpu`` (or cpu): JAX on that device beside NumPy on all cores instead, the same fit.
 
-Prints the tables of docs/estimators.md and draws docs/images/estimators.png. Data come with scikit-learn or are drawn here.
+Prints the tables of docs/estimators.md and draws docs/images/estimators.png. Data come with
+scikit-learn or are drawn here.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ OURS = "one step"
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "estimators.png"
 
 
-# Data: train and test inputs and targets of one repeat -------------------------------------------------------------------------
+# Data: train and test inputs and targets of one repeat --------------------------------------------
 
 
 def shipped(load: Callable[..., Any]) -> Callable[[int], Sample]:
@@ -99,7 +100,7 @@ DATA: dict[str, Callable[[int], Sample]] = {
 }
 
 
-# Regressors --------------------------------------------------------------------------------------------------------------------
+# Regressors ---------------------------------------------------------------------------------------
 
 
 class RBFFeatures(BaseEstimator):  # type: ignore[misc]

@@ -1,7 +1,8 @@
 """How fast the explorer answers: ``python benchmarks/explorer.py``.
 
-One client that moves a slider, the same while a simulation runs, and twenty clients at once. Every request is a new problem, so
-that nothing is answered from memory. All traffic stays on 127.0.0.1, and the number of requests is fixed.
+One client that moves a slider, the same while a simulation runs, and twenty clients at once. Every
+request is a new problem, so that nothing is answered from memory. All traffic stays on 127.0.0.1,
+and the number of requests is fixed.
 """
 
 from __future__ import annotations

@@ -2,22 +2,28 @@
 
     python benchmarks/field_baseline.py
 
-In the manner of [Cui]'s notebook (theory.ipynb of SPOC-group/OneStepGD_asymptotics): a random 2000 x 2000 matrix drawn inside the
-"theory" and diagonalised by ``numpy.linalg.eigh``, forms along vectors from its eigenvectors, then damped iteration (1/2) on a
-handful of order parameters in which every integral over kappa is a ``scipy.integrate.quad``, in every iteration, of conditional
-moments from an inner Gauss-Hermite rule: eight integrals, nine with the exact bulk. For accuracy, other than there: 41 inner nodes
-(as fast as its 19, which err by 1e-4 at large steps) and a stop at a relative change below 1e-6, not an absolute one below 1e-4.
-For speed: an integrand evaluates moments about once, in plain numpy; the notebook does so again at each mention, by quadpy.
+In the manner of [Cui]'s notebook (theory.ipynb of SPOC-group/OneStepGD_asymptotics): a random 2000
+x 2000 matrix drawn inside the "theory" and diagonalised by ``numpy.linalg.eigh``, forms along
+vectors from its eigenvectors, then damped iteration (1/2) on a handful of order parameters in which
+every integral over kappa is a ``scipy.integrate.quad``, in every iteration, of conditional moments
+from an inner Gauss-Hermite rule: eight integrals, nine with the exact bulk. For accuracy, other
+than there: 41 inner nodes (as fast as its 19, which err by 1e-4 at large steps) and a stop at a
+relative change below 1e-6, not an absolute one below 1e-4. For speed: an integrand evaluates
+moments about once, in plain numpy; the notebook does so again at each mention, by quadpy.
 
-``tabulated=True`` is kinder: the moments once, at 40 nodes kappa (too few for 1e-5 at large steps), then sums; eigenvalues only
-with forms along theta and v as integrals (then the sample moves the risk by 1e-4, not by some 1e-3 as forms from eigenvectors do).
+``tabulated=True`` is kinder: the moments once, at 40 nodes kappa (too few for 1e-5 at large steps),
+then sums; eigenvalues only with forms along theta and v as integrals (then the sample moves the
+risk by 1e-4, not by some 1e-3 as forms from eigenvectors do).
 
-Covered: student tanh, erf or sin, a smooth teacher, readout ``ones``, rows on the sphere, d infinite, step exponent 1/2, one ridge:
-``spectrum="sampled"``  theory-exact.md section 7, traces over the eigenvalues of S' = X0^T diag(yhat^2) X0 / n0 at d = 2000;
-``spectrum="none"``     theory.md section 4, the isotropic bulk of [Cui]: C = c I, nothing drawn, the second term of (3) included.
+Covered: student tanh, erf or sin, a smooth teacher, readout ``ones``, rows on the sphere, d
+infinite, step exponent 1/2, one ridge: ``spectrum="sampled"``  theory-exact.md section 7, traces
+over the eigenvalues of S' = X0^T diag(yhat^2) X0 / n0 at d = 2000; ``spectrum="none"``
+theory.md section 4, the isotropic bulk of [Cui]: C = c I, nothing drawn, the second term of (3)
+included.
 
-The letters are those of the theory pages. With one readout value everything depends on S through K0 = sum_k S_k mu1_k^2 and
-D = lam + sum_k S_k mu2_k, and s(kappa) = 1/(1 + V(kappa)) is an explicit function of K0 and E.
+The letters are those of the theory pages. With one readout value everything depends on S through K0
+= sum_k S_k mu1_k^2 and D = lam + sum_k S_k mu2_k, and s(kappa) = 1/(1 + V(kappa)) is an explicit
+function of K0 and E.
 """
 
 from __future__ import annotations
@@ -285,7 +291,10 @@ def solve_as_the_field_does(
     spectrum: str = "sampled",
     tabulated: bool = False,
 ) -> dict[str, float]:
-    """Risk, training error, iterations and seconds; d is infinite except in the sample. See the module's docstring."""
+    """Risk, training error, iterations and seconds; d is infinite except in the sample.
+
+    See the module's docstring.
+    """
     started = time.perf_counter()
     covered = (
         str(problem.student) in FUNCTIONS

@@ -2,9 +2,10 @@
 
     python benchmarks/gpu_replicate.py [--dimension 8192] [--ratio 4]
 
-d = N, n0 = n = ratio * d, one ridge value, test set t = 4 d. The operations counted are those that cannot be avoided: 4 n0 d N for
-the step, 2 n d N + n N^2 for the features and their Gram matrix (a symmetric product needs half of a general one), N^3/3 for
-the Cholesky factorisation and 2 t d N for the test set.
+d = N, n0 = n = ratio * d, one ridge value, test set t = 4 d. The operations counted are those that
+cannot be avoided: 4 n0 d N for the step, 2 n d N + n N^2 for the features and their Gram matrix (a
+symmetric product needs half of a general one), N^3/3 for the Cholesky factorisation and 2 t d N for
+the test set.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     python benchmarks/memory.py [--dimension 4000] [--step-ratio 20]
 
-The replicate runs in a process of its own, whose peak the operating system reports; its estimate of itself is printed too.
+The replicate runs in a process of its own, whose peak the operating system reports; its estimate of
+itself is printed too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What the machinery of sweeps costs: ``python benchmarks/sweep_machinery.py``.
 
-Overhead over a bare loop at tasks of about a second, resuming a finished sweep of 20 000 tasks, exporting 100 000 rows.
+Overhead over a bare loop at tasks of about a second, resuming a finished sweep of 20 000 tasks,
+exporting 100 000 rows.
 """
 
 from __future__ import annotations

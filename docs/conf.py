@@ -1,4 +1,7 @@
-"""How Sphinx builds these pages: ``make docs`` writes them to docs/_build/html. Nothing is loaded from the network."""
+"""How Sphinx builds these pages: ``make docs`` writes them to docs/_build/html.
+
+Nothing is loaded from the network.
+"""
 
 from __future__ import annotations
 

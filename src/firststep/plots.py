@@ -1,4 +1,7 @@
-"""(results, axes) -> artists. Nothing is computed here; matplotlib is imported when it is needed."""
+"""(results, axes) -> artists.
+
+Nothing is computed here; matplotlib is imported when it is needed.
+"""
 
 from __future__ import annotations
 

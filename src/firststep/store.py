@@ -1,8 +1,9 @@
 """Results on disk: one SQLite file, one transaction for each finished piece of work.
 
-A row is one result: its problem and computation as canonical JSON text, the number of its replicate, a status and the numbers. The
-three together are its key, so a result is computed once, whoever asks for it; and each row tells by itself what it is, so what can
-be read of a damaged file can be used. Write-ahead logging lets several processes write and read at once; a committed row
+A row is one result: its problem and computation as canonical JSON text, the number of its
+replicate, a status and the numbers. The three together are its key, so a result is computed once,
+whoever asks for it; and each row tells by itself what it is, so what can be read of a damaged file
+can be used. Write-ahead logging lets several processes write and read at once; a committed row
 survives the death of any of them.
 """
 
@@ -79,7 +80,10 @@ def clean(value: float) -> float | None:
 
 
 class Store:
-    """An open store. ``with Store(path) as store`` closes it; ``create=False`` refuses a path that does not exist."""
+    """An open store.
+
+    ``with Store(path) as store`` closes it; ``create=False`` refuses a path that does not exist.
+    """
 
     def __init__(self, path: str | Path, create: bool = True) -> None:
         self.path = Path(path)
@@ -201,7 +205,10 @@ class Store:
             return int(found.lastrowid or 0)
 
     def add(self, records: Iterable[Record], run: int) -> None:
-        """Results in one transaction. A result that is there already stays; one without an answer is replaced."""
+        """Results in one transaction.
+
+        A result that is there already stays; one without an answer is replaced.
+        """
         now = time.time()
         rows = [(*_row(record), now, run) for record in records]
         with self._errors(), self._transaction():

@@ -79,7 +79,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure at two scales. Those that are more than curves override ``compute`` or ``draw``."""
+    """One figure at two scales.
+
+    Those that are more than curves override ``compute`` or ``draw``.
+    """
 
     name: str
     title: str

@@ -1,6 +1,7 @@
 """Risk against n/d for erf learning erf, theory and simulation: a large and a small step, random features, the kernel lower bound.
 
-The setting of [Ba] figures 1 and 3(c): psi2 = N/d = 2, ridge 1e-3, noise 0.1, Gaussian readout, n0 = n.
+The setting of [Ba] figures 1 and 3(c): psi2 = N/d = 2, ridge 1e-3, noise 0.1, Gaussian readout, n0
+= n.
 """
 
 from __future__ import annotations

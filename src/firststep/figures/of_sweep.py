@@ -140,7 +140,8 @@ def _draw_lines(
 ) -> None:
     """A colour for every line, or for every model where there is one line only; a marker for every model.
 
-    Random features know nothing of the step: what is the same for several lines is drawn once, in grey.
+    Random features know nothing of the step: what is the same for several lines is drawn once, in
+    grey.
     """
     models = list(
         dict.fromkeys(

@@ -31,7 +31,9 @@ def prepare(path: Path) -> None:
 
 
 def draw(axes: Any, found: Spectrum, other: SpectralLaw | None = None, legend: bool = True) -> None:
-    """One spectrum; ``other``: a second law, dashed. A wide one is drawn on a logarithmic axis, as a density of the logarithm.
+    """One spectrum; ``other``: a second law, dashed.
+
+    A wide one is drawn on a logarithmic axis, as a density of the logarithm.
 
     Outliers beyond a linear axis are written, not drawn.
     """

@@ -68,8 +68,8 @@ def execute(
 ) -> Tally:
     """Compute what the store does not have yet, one transaction for each unit that finishes.
 
-    ``retry`` also computes again what had no answer. Ctrl-C, a full disk and the death of this process lose at most the units that
-    were being computed.
+    ``retry`` also computes again what had no answer. Ctrl-C, a full disk and the death of this
+    process lose at most the units that were being computed.
     """
     statuses: Mapping[str, str] = store.statuses()
     left = remaining(units, statuses, retry)

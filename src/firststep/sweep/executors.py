@@ -92,7 +92,8 @@ def _records(unit: Unit, answer: Any) -> list[Record]:
 class Dask:
     """A Dask cluster: the address of a scheduler, or a ``distributed.Client``.
 
-    The workers need firststep and its dependencies. Dask sends the unit of a worker that dies to another one.
+    The workers need firststep and its dependencies. Dask sends the unit of a worker that dies to
+    another one.
     """
 
     def __init__(self, client: Any) -> None:

@@ -23,8 +23,8 @@ from firststep.sweep.units import describe
 class Sweep:
     """The results of an experiment, as far as they are computed.
 
-    ``rows`` has one entry per result; ``summary`` one per point, with means and standard errors over replicates; ``frame`` and
-    ``dataset`` are the same for pandas and xarray.
+    ``rows`` has one entry per result; ``summary`` one per point, with means and standard errors
+    over replicates; ``frame`` and ``dataset`` are the same for pandas and xarray.
     """
 
     experiment: Experiment
@@ -103,8 +103,10 @@ def run_sweep(
     """Compute what is missing of an experiment and return all of it.
 
     Args:
-        experiment: an ``Experiment``, a dictionary of the shape of its TOML file, or the path of such a file.
-        store: the file of results; what it holds is not computed again. Without one the results live only in what is returned.
+        experiment: an ``Experiment``, a dictionary of the shape of its TOML file, or the path of
+            such a file.
+        store: the file of results; what it holds is not computed again. Without one the results
+            live only in what is returned.
         workers: processes of this machine; default: as many as there are cores.
         dask: the address of a Dask scheduler or a ``distributed.Client``, instead of this machine.
         shard: "i/n": only this part of the work, for job arrays.

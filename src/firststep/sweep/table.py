@@ -141,7 +141,10 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Column by column: fit for Parquet and pandas. The dimension is a number, inf where theory takes the limit."""
+    """Column by column: fit for Parquet and pandas.
+
+    The dimension is a number, inf where theory takes the limit.
+    """
     table: dict[str, list[Any]] = {}
     for name in COLUMNS:
         values: list[Any] = [row.get(name) for row in rows]
@@ -172,8 +175,7 @@ def write_parquet(rows: Sequence[Row], path: Path) -> None:
 
 
 def dataset(experiment: Experiment, rows: Sequence[Row]) -> Any:
-    """Every number over the axes: ``theory_risk`` over (bulk, theory_dimension, axes), ``risk`` over (model, dimension, axes,
-    replicate).
+    """Every number over the axes: ``theory_risk`` over (bulk, theory_dimension, axes), ``risk`` over (model, dimension, axes, replicate).
 
     Zipped axes are coordinates along the first of them. What is not computed is nan.
     """

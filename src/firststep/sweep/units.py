@@ -1,7 +1,8 @@
 """Units of work: what a worker computes in one go, and the records it makes.
 
-A chunk of predictions is solved in one batch. A replicate of a simulation is run for all its ridge values together. Either makes
-one record per problem with a single ridge, so that a grid that changes finds again what it shares with the old one.
+A chunk of predictions is solved in one batch. A replicate of a simulation is run for all its ridge
+values together. Either makes one record per problem with a single ridge, so that a grid that
+changes finds again what it shares with the old one.
 """
 
 from __future__ import annotations
