@@ -1,7 +1,4 @@
-"""(results, axes) -> artists.
-
-Nothing is computed here; matplotlib is imported when it is needed.
-"""
+"""(results, axes) -> artists. Nothing is computed here; matplotlib is imported when needed."""
 
 from __future__ import annotations
 

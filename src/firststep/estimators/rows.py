@@ -110,7 +110,7 @@ class Running:
         self.mean = self.mean + apart * (count / total)
         self.count = total
 
-    def spread(self) -> tuple[Float[Array, "..."], Bool[Array, "..."]]:
+    def spread(self) -> tuple[Float[Array, " ..."], Bool[Array, " ..."]]:
         """Standard deviations, 1 where a column is constant to rounding, and which those are."""
         variance, rounding = self._square / self.count, np.finfo(np.float64).eps * self.count
         constant = variance <= rounding * variance + (rounding * self.mean) ** 2

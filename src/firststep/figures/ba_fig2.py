@@ -173,7 +173,9 @@ def _square(points: Float[Array, "points 2"]) -> tuple[Float[Array, " 2"], float
 
 FIGURE = Trajectories(
     name="ba-fig2",
-    title="Neurons turn to the teacher (dashed) in mean-field and barely move in NTK: note the axes",
+    title=(
+        "Neurons turn to the teacher (dashed) in mean-field and barely move in NTK: note the axes"
+    ),
     source="[Ba] Figure 2",
     caption=(
         "Paths of the first-layer weights in the plane of the two ReLU neurons of the teacher "

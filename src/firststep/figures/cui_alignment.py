@@ -8,7 +8,6 @@ step: the residual is then the whole label and the alignment the lower for it.
 
 from __future__ import annotations
 
-
 from functools import partial
 
 import numpy as np

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from firststep.theory.one_step.prediction import Prediction
 
 # Raised when a change of the code changes its numbers: old results are then computed again.
 THEORY_REVISION, SIMULATION_REVISION = 1, 1
-CHUNK = 64  # predictions solved together
+CHUNK = 64  # predictions solved together: most of the gain of a batch, little lost on a fault
 STEPPING_MODELS = (*TRAINED, "spiked")
 PREDICTED = (
     "risk",
@@ -55,6 +55,11 @@ class Wanted(NamedTuple):
     @property
     def key(self) -> str:
         return key_of(*self)
+
+    def record(self, status: str, reason: str = "", **found: Any) -> Record:
+        """What became of it; ``found``: numbers, arrays and seconds, as in ``Record``."""
+        empty: dict[str, Any] = dict(numbers={}, arrays={})
+        return Record(**self._asdict(), status=status, reason=reason, **{**empty, **found})
 
 
 def identity(problem: Problem) -> str:
@@ -88,12 +93,11 @@ class Predictions:
                     for problem in self.problems
                     for record in Predictions((problem,), self.bulk).records()
                 ]
-            return [
-                Record(*self.wanted[0], REFUSED, {}, {}, _line(error), time.perf_counter() - begin)
-            ]
+            passed = time.perf_counter() - begin
+            return [self.wanted[0].record(REFUSED, _line(error), seconds=passed)]
         seconds = (time.perf_counter() - begin) / len(self.problems)
         return [
-            Record(*wanted, DONE if not reason else REFUSED, numbers, {}, reason, seconds)
+            wanted.record(REFUSED if reason else DONE, reason, numbers=numbers, seconds=seconds)
             for wanted, (numbers, reason) in zip(self.wanted, found, strict=True)
         ]
 
@@ -147,7 +151,7 @@ def _simulation(model: str, seed: int, options: tuple[tuple[str, Any], ...]) -> 
 
 @lru_cache(maxsize=4096)
 def _without_step(problem: Problem, model: str) -> Problem:
-    """The problem as its model sees it: models that take no step give the same numbers whatever the step."""
+    """The problem as its model sees it: whatever the step for models that take none."""
     return problem if model in STEPPING_MODELS else problem.replace(step=0.0, alpha0=problem.alpha)
 
 
@@ -175,13 +179,7 @@ class Replicate:
 
     def only(self, ridges: Sequence[float]) -> Replicate:
         """The same replicate at some of its ridge values."""
-        return Replicate(
-            self.problem.replace(ridge=tuple(ridges)),
-            self.model,
-            self.seed,
-            self.replicate,
-            self.options,
-        )
+        return replace(self, problem=self.problem.replace(ridge=tuple(ridges)))
 
     def records(self) -> list[Record]:
         begin = time.perf_counter()
@@ -196,10 +194,8 @@ class Replicate:
                 **self.options,
             )
         except FirststepError as error:
-            return [
-                Record(*each, REFUSED, {}, {}, _line(error), time.perf_counter() - begin)
-                for each in self.wanted
-            ]
+            passed = time.perf_counter() - begin
+            return [each.record(REFUSED, _line(error), seconds=passed) for each in self.wanted]
         seconds = (time.perf_counter() - begin) / len(self.wanted)
         several = isinstance(self.problem.ridge, tuple)
         records = []
@@ -213,7 +209,7 @@ class Replicate:
                 else:
                     arrays[name] = [clean(each) for each in np.ravel(one)]
             numbers["kernel_lower_bound"] = clean(found.kernel_lower_bound)
-            records.append(Record(*wanted, DONE, numbers, arrays, "", seconds))
+            records.append(wanted.record(DONE, numbers=numbers, arrays=arrays, seconds=seconds))
         return records
 
 
@@ -232,12 +228,12 @@ def compute(unit: Unit) -> list[Record]:
         reason, status = "out of memory", LOST
     except Exception as error:  # a fault of ours: kept with its name, the others go on
         reason, status = f"{type(error).__name__}: {_line(error)}", REFUSED
-    return [Record(*wanted, status, {}, {}, reason) for wanted in unit.wanted]
+    return [wanted.record(status, reason) for wanted in unit.wanted]
 
 
 def lost(unit: Unit, reason: str) -> list[Record]:
     """The records of a unit whose worker died."""
-    return [Record(*wanted, LOST, {}, {}, reason) for wanted in unit.wanted]
+    return [wanted.record(LOST, reason) for wanted in unit.wanted]
 
 
 def predictions(problems: Iterable[Problem], bulk: str = "exact") -> Iterator[Predictions]:
@@ -252,7 +248,10 @@ def predictions(problems: Iterable[Problem], bulk: str = "exact") -> Iterator[Pr
 def remaining(
     units: Iterable[Unit], statuses: Mapping[str, str], retry: bool = False
 ) -> list[Unit]:
-    """The units with something left to do: what is done, has no answer (unless ``retry``) or is in an earlier unit is left out."""
+    """The units with something left to do.
+
+    What is done, has no answer (unless ``retry``) or is in an earlier unit is left out.
+    """
     finished = {DONE} if retry else {DONE, REFUSED}
     left: list[Unit] = []
     claimed: set[str] = set()
@@ -283,4 +282,5 @@ def describe(record: Record) -> str:
         f"{name} {problem[name]:g}"
         for name in ("alpha", "beta", "alpha0", "step", "ridge", "noise")
     )
-    return f"{who}{which}: {problem['student']} learns {problem['teacher']}, {numbers}, d {problem['dimension']}: {record.reason}"
+    question = f"{problem['student']} learns {problem['teacher']}, {numbers}"
+    return f"{who}{which}: {question}, d {problem['dimension']}: {record.reason}"
