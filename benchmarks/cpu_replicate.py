@@ -1,4 +1,6 @@
-"""Claims: one CPU replicate costs at most 1.3 times its unavoidable linear algebra, and 32 ridge values at most 2.5 times one.
+"""Claims: one CPU replicate costs at most 1.3 times its unavoidable linear algebra, 32 ridges 2.5.
+
+The latter in units of one ridge.
 
     python benchmarks/cpu_replicate.py [--student tanh] [--repeats 5]
 
@@ -82,7 +84,8 @@ def main() -> None:
             grids.append(grid / single)
             print(f"floor {alone:.2f} s, one ridge {single:.2f} s, 32 ridges {grid:.2f} s")
     print(
-        f"replicate / unavoidable linear algebra ({arguments.student}): {statistics.median(ratios):.2f} (claim: at most 1.30)"
+        f"replicate / unavoidable linear algebra ({arguments.student}): "
+        f"{statistics.median(ratios):.2f} (claim: at most 1.30)"
     )
     print(f"32 ridge values / one: {statistics.median(grids):.2f} (claim: at most 2.50)")
 

@@ -76,7 +76,10 @@ def label_mean(
 
 
 def step_constants(problem: Problem) -> SimpleNamespace:
-    """Student and label moments, spike, bulk variance and the covariance Om/d of (delta u_i, delta c_i): section 7, sphere."""
+    """Student and label moments, spike, bulk variance, and Om/d of section 7, on the sphere.
+
+    Om/d is the covariance of (delta u_i, delta c_i).
+    """
     slope, mean, alpha0, e = (
         FUNCTIONS[str(problem.student)][1],
         label_mean(problem),
@@ -111,7 +114,10 @@ def step_constants(problem: Problem) -> SimpleNamespace:
 
 
 def mean_over_kappa(problem: Problem, step: SimpleNamespace, tabulated: bool) -> Mean:
-    """f -> E f(at), at = the moments of theory.md section 3 given kappa: mu0, mu1, mu2, mu0c = dmu0/dc and h() = h0, h1, h2."""
+    """f -> E f(at), at = the moments of theory.md section 3 given kappa.
+
+    They are mu0, mu1, mu2, mu0c = dmu0/dc and h() = h0, h1, h2.
+    """
     z, weights = hermite(INNER_NODES)
     student, teacher = (
         FUNCTIONS.get(str(function), (function,))[0]
@@ -147,7 +153,10 @@ def mean_over_kappa(problem: Problem, step: SimpleNamespace, tabulated: bool) ->
 
 
 def sample(problem: Problem, step: SimpleNamespace, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """S', X0 n0 x 2000 with theta the first coordinate, and the columns rho zeta, S' v/|v|, X0^T yhat^3/n0, v/|v|."""
+    """S', and the columns rho zeta, S' v/|v|, X0^T yhat^3/n0, v/|v|.
+
+    X0 is n0 x 2000, with theta the first coordinate.
+    """
     rng, n0 = np.random.default_rng(seed), round(problem.alpha0 * D_SAMPLED)
     X0 = rng.standard_normal((n0, D_SAMPLED))
     yhat = problem.teacher(X0[:, 0]) + problem.noise * rng.standard_normal(n0)
@@ -161,7 +170,10 @@ def sample(problem: Problem, step: SimpleNamespace, seed: int) -> tuple[np.ndarr
 def integrated_forms(
     step: SimpleNamespace, mean: Callable, alpha0: float, eigenvalues: np.ndarray, z: float
 ) -> np.ndarray:
-    """Forms of Q = (S' - z)^-1 between the columns of ``sample``, theta for zeta: m(z) is a trace, the rest are integrals."""
+    """Forms of Q = (S' - z)^-1 between the columns of ``sample``, theta for zeta.
+
+    m(z) is a trace, the rest are integrals.
+    """
     m = float(np.mean(1 / (eigenvalues - z))) / alpha0
     Qtt = 1 / (mean(lambda y, G: (y * G) ** 2 / (1 + y * y * m)) - z)
     g1, g3 = (mean(lambda y, G, j=j: y**j * G / (1 + y * y * m)) for j in (1, 3))
@@ -186,7 +198,7 @@ def integrated_forms(
 def bulk_of(
     problem: Problem, step: SimpleNamespace, seed: int, spectrum: str, tabulated: bool
 ) -> tuple[np.ndarray, Kernel]:
-    """Eigenvalues of C, and (K0, E) -> blocks of the mean part: Phi-Phi, Phi-zeta, zeta-zeta (Tz)."""
+    """Eigenvalues of C; (K0, E) -> blocks of the mean part: Phi-Phi, Phi-zeta, zeta-zeta (Tz)."""
     beta = problem.beta
     if spectrum == "none":
         return np.array([step.c]), lambda K0, E: (
@@ -225,7 +237,7 @@ def response(
     b: np.ndarray,
     linear: float,
 ) -> tuple:
-    """K0 T; -d(T, beta/E) and dJ by d(K0, D): implicit derivatives of (1), central differences for J."""
+    """K0 T; -d(T, beta/E) and dJ by d(K0, D): implicit derivatives of (1), differences for J."""
 
     def potential(K0: float, E: float) -> float:
         inside, cross, Tz = kernel(K0, E)
@@ -246,7 +258,10 @@ def response(
 def update(
     problem: Problem, C: np.ndarray, kernel: Kernel, mean: Mean, x: np.ndarray
 ) -> tuple[np.ndarray, Callable, Callable]:
-    """New order parameters K0, D, E, w, mu1.f, Phi^T g, q, all from the old ones x; s and e, functions of the moments, at x."""
+    """New order parameters K0, D, E, w, mu1.f, Phi^T g, q, all from the old ones x.
+
+    s and e, functions of the moments, at x.
+    """
     alpha, beta = problem.alpha, problem.beta
     (K0, D, E, w, linear), b, q = x[:5].tolist(), x[5:7], x[7:]
     inside, cross, Tz = kernel(K0, E)
@@ -350,7 +365,8 @@ def main() -> None:
             for tabulated, how in ((False, "quad in every iteration"), (True, "tabulated once")):
                 found = solve_as_the_field_does(problem, spectrum=spectrum, tabulated=tabulated)
                 print(
-                    f"{bulk}, {how}: risk {found['risk']:.8f}, training error {found['training_error']:.8f}, ",
+                    f"{bulk}, {how}: risk {found['risk']:.8f}, training error "
+                    f"{found['training_error']:.8f}, ",
                     end="",
                 )
                 print(f"{found['iterations']} iterations, {found['seconds']:.2f} s", flush=True)

@@ -1,4 +1,6 @@
-"""Claim: on a GPU one float64 replicate runs at 60 % or more of the float64 matrix-product rate measured in the same process.
+"""Claim: on a GPU one float64 replicate runs at 60 % or more of the rate of matrix products.
+
+Both are measured in the same process.
 
     python benchmarks/gpu_replicate.py [--dimension 8192] [--ratio 4]
 
@@ -54,7 +56,8 @@ def main() -> None:
     print(f"matrix product {rate / 1e12:.1f} TFLOP/s")
     for each in seconds:
         print(
-            f"replicate {each:.3f} s, {work / each / 1e12:.1f} TFLOP/s, {work / each / rate:.1%} of the matrix product"
+            f"replicate {each:.3f} s, {work / each / 1e12:.1f} TFLOP/s, {work / each / rate:.1%} "
+            "of the matrix product"
         )
     print(f"risk {found.risk}")
 

@@ -1,4 +1,6 @@
-"""Execute the notebooks of this folder: ``make notebooks`` keeps their outputs in them, the tests run them elsewhere.
+"""Execute the notebooks of this folder.
+
+``make notebooks`` keeps their outputs in them; the tests run them elsewhere.
 
 python examples/execute.py                        all, in place
 python examples/execute.py tour.ipynb --out DIR   some, written to another folder
@@ -39,7 +41,7 @@ class ThisPython(KernelSpecManager):
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What the kernel sees: one thread, the CPU, matplotlib's pictures in the notebook, and no settings but its own."""
+    """What the kernel sees: one thread, the CPU, pictures in the notebook, no other settings."""
     without = ("MPLBACKEND", "PYTHONWARNINGS", "PYTHONSTARTUP")
     kept = {name: value for name, value in os.environ.items() if name not in without}
     own = {
