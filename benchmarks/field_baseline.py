@@ -228,16 +228,10 @@ def bulk_of(
 
 
 def response(
-    beta: float,
-    C: np.ndarray,
-    kernel: Kernel,
-    K0: float,
-    D: float,
-    E: float,
-    b: np.ndarray,
-    linear: float,
-) -> tuple:
+    beta: float, C: np.ndarray, kernel: Kernel, x: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
     """K0 T; -d(T, beta/E) and dJ by d(K0, D): implicit derivatives of (1), differences for J."""
+    (K0, D, E, _, linear), b = x[:5].tolist(), x[5:7]
 
     def potential(K0: float, E: float) -> float:
         inside, cross, Tz = kernel(K0, E)
@@ -265,7 +259,7 @@ def update(
     alpha, beta = problem.alpha, problem.beta
     (K0, D, E, w, linear), b, q = x[:5].tolist(), x[5:7], x[7:]
     inside, cross, Tz = kernel(K0, E)
-    filled, by_overlap, dJ = response(beta, C, kernel, K0, D, E, b, linear)
+    filled, by_overlap, dJ = response(beta, C, kernel, x)
     V1, V2, t1 = filled / K0 / alpha, beta / E / alpha, float(cross @ b + Tz * linear)
     (m1, m2), (e1, e2) = (
         (inside @ b + cross * linear).tolist(),

@@ -45,7 +45,13 @@ def main() -> None:
     sizes = problem.sizes(arguments.dimension)
     rows = block_rows(sizes.width, sizes.dimension, NumpyBackend())
     design = make_design(
-        problem, arguments.model, Training(), sizes, 4 * sizes.dimension, rows, None
+        problem,
+        arguments.model,
+        Training(),
+        sizes,
+        test_samples=4 * sizes.dimension,
+        block=rows,
+        kernel=None,
     )
     print(
         f"peak {peak / 1e9:.2f} GB (claim: under 1.60); estimated before starting "

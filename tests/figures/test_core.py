@@ -13,8 +13,10 @@ import scipy.stats
 from firststep import InvalidParameter, Problem, compare
 from firststep.cli import run
 from firststep.figures import catalogue
-from firststep.figures.core import Axis, Curve, Figure, Panel, Scale, judge, make, row_of, score
-from firststep.figures.core import predicted as theory_of
+from firststep.figures.core import Figure, make
+from firststep.figures.shape import Axis, Curve, Panel, Scale
+from firststep.figures.shape import predicted as theory_of
+from firststep.figures.verdict import judge, row_of, score
 from firststep.results import Estimate
 
 PROBLEM = dict(

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from firststep import Problem, predict
-from firststep.figures.core import Axis, Curve, Figure, Panel, Scale, family, row_of
+from firststep.figures.core import Figure
+from firststep.figures.shape import Axis, Curve, Panel, Scale, family
+from firststep.figures.verdict import row_of
 from firststep.results import Estimate
 
 SCALE = Scale(dimension=40, replicates=2, points=3)

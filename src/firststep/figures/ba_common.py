@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firststep import plots
-from firststep.figures.shape import Curve, Look, family
+from firststep.figures.shape import Axis, Curve, Look, family
 from firststep.problem import Problem
 
 if TYPE_CHECKING:
@@ -37,6 +37,16 @@ def around(peak: float, low: float, high: float, count: int = 21) -> list[float]
     share = np.linspace(0, 1, count) ** 1.5  # the power by eye: a peak looks round
     left, right = peak * (low / peak) ** share[::-1], peak * (high / peak) ** share[1:]
     return [float(x) for x in (*left, *right)]
+
+
+SAMPLES = Axis(
+    "psi1",
+    r"samples per dimension $\psi_1 = n/d$",
+    (0.5, 16.0),
+    ticks=(0.5, 1, 2, 4, 8, 16),
+    spaced=spaced,
+    line=around(2.0, 0.5, 16.0),  # n = N where N = 2d
+)
 
 
 def small_steps(problem: Callable[..., Problem]) -> list[Curve]:

@@ -9,22 +9,17 @@ the theory at the dimension of the simulation; the guide line is 0.13 d/n, a con
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from firststep.figures.ba_common import guide, spaced
-from firststep.figures.core import Axis, Curve, Figure, Panel, Scale
+from firststep.figures.ba_common import SAMPLES, guide, spaced
+from firststep.figures.core import Figure
+from firststep.figures.shape import Curve, Panel, Scale
 from firststep.problem import Problem
 
 RANGE = (0.5, 32.0)
 RATE = 0.13
-SAMPLES = Axis(
-    "psi1",
-    r"samples per dimension $\psi_1 = n/d$",
-    RANGE,
-    ticks=(0.5, 1, 2, 4, 8, 16, 32),
-    spaced=spaced,
-    line=spaced(*RANGE, 33),
-)
+AXIS = replace(SAMPLES, ends=RANGE, ticks=(0.5, 1, 2, 4, 8, 16, 32), line=spaced(*RANGE, 33))
 
 
 def problem(psi1: float, eta: float = 4, exponent: float = 0) -> Problem:
@@ -52,7 +47,7 @@ PANEL = Panel(
         Curve(r"small step, $\eta = 4$", problem, color="pink", marker="^"),
         Curve(r"large step, $\eta = 2\sqrt{N}$", partial(problem, eta=2, exponent=0.5)),
     ],
-    SAMPLES,
+    AXIS,
     yticks=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4),
     bound=problem(1),
     legend="lower left",

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firststep.figures.core import Axis, Bench, Figure, Panel, Row, Scale
+from firststep.figures.core import Bench, Figure
+from firststep.figures.shape import Axis, Panel, Row, Scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,18 +9,10 @@ they differ from the limit d -> infinity of Theorem 5 by less than 1 %.
 
 from __future__ import annotations
 
-from firststep.figures.ba_common import around, small_steps, spaced
-from firststep.figures.core import Axis, Figure, Panel, Scale
+from firststep.figures.ba_common import SAMPLES, small_steps
+from firststep.figures.core import Figure
+from firststep.figures.shape import Panel, Scale
 from firststep.problem import Problem
-
-SAMPLES = Axis(
-    "psi1",
-    r"samples per dimension $\psi_1 = n/d$",
-    (0.5, 16.0),
-    ticks=(0.5, 1, 2, 4, 8, 16),
-    spaced=spaced,
-    line=around(2.0, 0.5, 16.0),  # n = N
-)
 
 
 def problem(psi1: float, eta: float) -> Problem:

@@ -10,7 +10,8 @@ paper does not give the steps or the range: eta = 0 (random features), 2, 4, 8 a
 from __future__ import annotations
 
 from firststep.figures.ba_common import small_steps, spaced
-from firststep.figures.core import Axis, Figure, Panel, Scale
+from firststep.figures.core import Figure
+from firststep.figures.shape import Axis, Panel, Scale
 from firststep.problem import Problem
 
 WIDTH = Axis(

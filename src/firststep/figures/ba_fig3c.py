@@ -8,8 +8,9 @@ simulation: for exponents strictly between 0 and 1/2 there is none at d = infini
 
 from __future__ import annotations
 
-from firststep.figures.ba_common import LOOKS, around, spaced
-from firststep.figures.core import Axis, Figure, Panel, Scale, family
+from firststep.figures.ba_common import LOOKS, SAMPLES
+from firststep.figures.core import Figure
+from firststep.figures.shape import Panel, Scale, family
 from firststep.problem import Problem
 
 EXPONENTS = {
@@ -19,14 +20,6 @@ EXPONENTS = {
     "$N^{3/8}$": 0.375,
     "$N^{1/2}$": 0.5,
 }
-SAMPLES = Axis(
-    "psi1",
-    r"samples per dimension $\psi_1 = n/d$",
-    (0.5, 16.0),
-    ticks=(0.5, 1, 2, 4, 8, 16),
-    spaced=spaced,
-    line=around(2.0, 0.5, 16.0),  # n = N
-)
 
 
 def problem(psi1: float, exponent: float) -> Problem:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from firststep import plots
 from firststep.figures.ba_common import joined, spaced
-from firststep.figures.core import Axis, Curve, Figure, Panel, Scale
+from firststep.figures.core import Figure
+from firststep.figures.shape import Axis, Curve, Panel, Scale
 from firststep.problem import Problem
 
 if TYPE_CHECKING:

@@ -12,13 +12,15 @@ figures. Lines are the theory at the dimension of the simulation.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from firststep.figures.ba_common import guide, spaced
-from firststep.figures.core import Axis, Bench, Figure, Panel, Row, Scale, family
+from firststep.figures.ba_common import SAMPLES, guide, spaced
+from firststep.figures.core import Bench, Figure
+from firststep.figures.shape import Axis, Panel, Row, Scale, family
 from firststep.problem import Problem
 from firststep.theory.closed_forms import tau_star
 
@@ -28,14 +30,7 @@ if TYPE_CHECKING:
 WIDTHS = {"$N = d$": 1, "$N = 2d$": 2, "$N = 4d$": 4}
 LOOKS = (("orange", "s"), ("blue", "o"), ("green", "^"))
 RANGE = (1.0, 32.0)
-SAMPLES = Axis(
-    "psi1",
-    r"samples per dimension $\psi_1 = n/d$",
-    RANGE,
-    ticks=(1, 2, 4, 8, 16, 32),
-    spaced=spaced,
-    line=spaced(*RANGE, 17),
-)
+AXIS = replace(SAMPLES, ends=RANGE, ticks=(1, 2, 4, 8, 16, 32), line=spaced(*RANGE, 17))
 STUDENTS = {"erf": "erf", "tanh": "tanh", "arctan": "arctan", "sin": "sin"}
 TEACHERS = {
     "erf": "erf",
@@ -113,7 +108,7 @@ def learning(function: str) -> Panel:
             {label: {"psi2": width} for label, width in WIDTHS.items()},
             LOOKS,
         ),
-        SAMPLES,
+        AXIS,
         title=f"{function} learns {function}",
         yticks=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2),
         ylim=(0.0014, 0.3),

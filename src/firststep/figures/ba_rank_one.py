@@ -19,7 +19,8 @@ import numpy as np
 
 from firststep import plots
 from firststep.figures.ba_common import guide, spaced
-from firststep.figures.core import Axis, Curve, Figure, Panel, Scale
+from firststep.figures.core import Figure
+from firststep.figures.shape import Axis, Curve, Panel, Scale
 from firststep.problem import Problem
 
 if TYPE_CHECKING:

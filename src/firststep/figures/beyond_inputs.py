@@ -20,19 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firststep import plots
-from firststep.figures.core import (
-    Bench,
-    Curve,
-    Figure,
-    Panel,
-    Row,
-    Scale,
-    legend_below,
-    measured,
-    row_of,
-)
+from firststep.figures.core import Bench, Figure, legend_below, measured
 from firststep.figures.cui_common import SAMPLES
-from firststep.figures.shape import draw_points
+from firststep.figures.shape import Curve, Panel, Row, Scale, draw_points
+from firststep.figures.verdict import row_of
 from firststep.problem import Problem
 from firststep.results import Estimate
 from firststep.simulation.running.execute import available_cores

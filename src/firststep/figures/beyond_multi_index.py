@@ -20,8 +20,9 @@ import numpy as np
 
 from firststep import plots
 from firststep.activations import activation
-from firststep.figures.core import Axis, Bench, Curve, Figure, Panel, Row, Scale, row_of
-from firststep.figures.shape import draw_points
+from firststep.figures.core import Bench, Figure
+from firststep.figures.shape import Axis, Curve, Panel, Row, Scale, draw_points
+from firststep.figures.verdict import row_of
 from firststep.problem import Problem
 from firststep.results import Estimate
 from firststep.simulation.running.execute import available_cores

@@ -20,18 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firststep import plots
-from firststep.figures.core import (
-    Axis,
-    Bench,
-    Curve,
-    Figure,
-    Panel,
-    Row,
-    Scale,
-    legend_below,
-    row_of,
-)
-from firststep.figures.shape import draw_points
+from firststep.figures.core import Bench, Figure, legend_below
+from firststep.figures.shape import Axis, Curve, Panel, Row, Scale, draw_points
+from firststep.figures.verdict import row_of
 from firststep.problem import Problem
 from firststep.results import Estimate
 from firststep.simulation.running.execute import available_cores

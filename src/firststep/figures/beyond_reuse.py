@@ -9,7 +9,8 @@ theory are in the table (column ``relative``) and do not enter the verdict.
 
 from __future__ import annotations
 
-from firststep.figures.core import Axis, Curve, Figure, Panel, Scale
+from firststep.figures.core import Figure
+from firststep.figures.shape import Axis, Curve, Panel, Scale
 from firststep.problem import Problem
 
 SAMPLES = Axis(

@@ -18,18 +18,8 @@ import numpy as np
 
 from firststep import plots
 from firststep.compare import at_size
-from firststep.figures.shape import (
-    Axis,
-    Curve,
-    Panel,
-    Row,
-    Scale,
-    at_x,
-    draw_panel,
-    family,
-    predicted,
-)
-from firststep.figures.verdict import Verdict, judge, row_of, score, write_table
+from firststep.figures.shape import Curve, Panel, Row, Scale, at_x, draw_panel, predicted
+from firststep.figures.verdict import Verdict, judge, row_of, write_table
 from firststep.results import Estimate, plain, versions
 from firststep.store import DONE, Record, Store
 from firststep.sweep.engine import Watcher, execute, results_of
@@ -39,26 +29,6 @@ from firststep.sweep.units import Replicate, Wanted, describe
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
-
-__all__ = [
-    "Axis",
-    "Bench",
-    "Curve",
-    "Figure",
-    "Made",
-    "Panel",
-    "Row",
-    "Scale",
-    "Verdict",
-    "family",
-    "judge",
-    "legend_below",
-    "make",
-    "predicted",
-    "resized",
-    "row_of",
-    "score",
-]
 
 
 class Bench(NamedTuple):

@@ -14,9 +14,9 @@ from functools import partial
 
 import numpy as np
 
-from firststep.figures.core import Figure, Panel, Scale, family
+from firststep.figures.core import Figure
 from firststep.figures.cui_common import SAMPLES, cui, without_step
-from firststep.figures.shape import LOOKS
+from firststep.figures.shape import LOOKS, Panel, Scale, family
 from firststep.problem import Problem
 
 STUDENTS = ("tanh", "sin", "tanh(z + 0.5)", "relu")

@@ -12,9 +12,9 @@ from functools import partial
 
 import numpy as np
 
-from firststep.figures.core import Axis, Figure, Panel, Scale, family
+from firststep.figures.core import Figure
 from firststep.figures.cui_common import cui, without_step
-from firststep.figures.shape import LOOKS
+from firststep.figures.shape import LOOKS, Axis, Panel, Scale, family
 from firststep.problem import Problem
 
 RANGE = (0.125, 16.0)

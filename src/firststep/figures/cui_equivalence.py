@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firststep.figures.core import Curve, Figure, Panel, Scale
+from firststep.figures.core import Figure
 from firststep.figures.cui_common import CENTERED_RELU, SAMPLES, cui, spiked
+from firststep.figures.shape import Curve, Panel, Scale
 from firststep.problem import Problem
 
 

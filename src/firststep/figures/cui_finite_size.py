@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firststep import plots
-from firststep.figures.core import Axis, Curve, Figure, Panel, Row, Scale, legend_below, predicted
+from firststep.figures.core import Figure, legend_below
 from firststep.figures.cui_common import cui, spiked
-from firststep.figures.shape import draw_points
+from firststep.figures.shape import Axis, Curve, Panel, Row, Scale, draw_points, predicted
 from firststep.problem import Problem
 
 if TYPE_CHECKING:

@@ -21,19 +21,10 @@ from scipy.interpolate import CubicSpline
 
 from firststep import plots
 from firststep.compare import at_size
-from firststep.figures.core import (
-    Axis,
-    Bench,
-    Curve,
-    Figure,
-    Panel,
-    Row,
-    Scale,
-    legend_below,
-    row_of,
-)
+from firststep.figures.core import Bench, Figure, legend_below
 from firststep.figures.cui_common import cui
-from firststep.figures.shape import LOOKS, draw_points
+from firststep.figures.shape import LOOKS, Axis, Curve, Panel, Row, Scale, draw_points
+from firststep.figures.verdict import row_of
 from firststep.results import Estimate
 from firststep.simulation.models.observables import KAPPA_CENTERS, KAPPA_EDGES
 from firststep.theory.one_step.predict import predict

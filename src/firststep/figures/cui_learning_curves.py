@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from firststep.figures.core import Curve, Figure, Panel, Scale, family
+from firststep.figures.core import Figure
 from firststep.figures.cui_common import SAMPLES, cui
+from firststep.figures.shape import Curve, Panel, Scale, family
 from firststep.problem import Problem
 
 BATCHES = (0.5, 2.0, 8.0)  # alpha0

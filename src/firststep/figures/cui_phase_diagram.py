@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from firststep import plots
-from firststep.figures.core import Axis, Curve, Figure, Panel, Row, Scale
+from firststep.figures.core import Figure
+from firststep.figures.shape import Axis, Curve, Panel, Row, Scale
 from firststep.problem import Problem
 from firststep.theory.one_step.predict import predict
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from firststep.figures.core import Axis, Figure, Panel, Scale, family
+from firststep.figures.core import Figure
 from firststep.figures.cui_common import cui, without_step
-from firststep.figures.shape import LOOKS, rounded
+from firststep.figures.shape import LOOKS, Axis, Panel, Scale, family, rounded
 from firststep.plots import COLORS
 from firststep.problem import Problem
 from firststep.theory.one_step.optimum import optimal

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firststep.figures.core import Axis, Curve, Figure, Panel, Scale
+from firststep.figures.core import Figure
 from firststep.figures.cui_common import CENTERED_RELU, spiked
+from firststep.figures.shape import Axis, Curve, Panel, Scale
 from firststep.problem import Problem
 
 RELU = Problem(

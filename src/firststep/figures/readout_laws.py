@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from firststep.figures.core import Axis, Figure, Panel, Scale, family
+from firststep.figures.core import Figure
+from firststep.figures.shape import Axis, Panel, Scale, family
 from firststep.problem import Problem
 
 LAWS = {"ones": "all ones", "signs": "signs", "gaussian": "Gaussian", "1:0.5,3:0.5": "1 or 3"}
