@@ -1,10 +1,13 @@
-"""Claims: one CPU replicate costs at most 1.3 times its unavoidable linear algebra, and 32 ridge values at most 2.5 times one.
+"""Claims: one CPU replicate costs at most 1.3 times its unavoidable linear algebra, 32 ridges 2.5.
+
+The latter in units of one ridge.
 
     python benchmarks/cpu_replicate.py [--student tanh] [--repeats 5]
 
-d = N = 2000, n0 = 4000, n = 6000, test set 4 d, float64, one BLAS thread. The floor is the products and the Cholesky factorisation
-that every replicate needs, timed alone in the same process on preallocated arrays, in blocks of the same shape:
-X0 W0 and X0^T M for the step, X W1 and the symmetric F^T F for the fit, X W1 for the test set.
+d = N = 2000, n0 = 4000, n = 6000, test set 4 d, float64, one BLAS thread. The floor is the products
+and the Cholesky factorisation that every replicate needs, timed alone in the same process on
+preallocated arrays, in blocks of the same shape: X0 W0 and X0^T M for the step, X W1 and the
+symmetric F^T F for the fit, X W1 for the test set.
 """
 
 from __future__ import annotations
@@ -81,7 +84,8 @@ def main() -> None:
             grids.append(grid / single)
             print(f"floor {alone:.2f} s, one ridge {single:.2f} s, 32 ridges {grid:.2f} s")
     print(
-        f"replicate / unavoidable linear algebra ({arguments.student}): {statistics.median(ratios):.2f} (claim: at most 1.30)"
+        f"replicate / unavoidable linear algebra ({arguments.student}): "
+        f"{statistics.median(ratios):.2f} (claim: at most 1.30)"
     )
     print(f"32 ridge values / one: {statistics.median(grids):.2f} (claim: at most 2.50)")
 

@@ -1,8 +1,11 @@
-"""OneStepRegressor beside other regressors: ``python benchmarks/estimators.py`` (three minutes on one idle core).
+"""OneStepRegressor beside other regressors: ``python benchmarks/estimators.py``.
+
+Three minutes on one idle core.
 
 With ``--device gpu`` (or cpu): JAX on that device beside NumPy on all cores instead, the same fit.
 
-Prints the tables of docs/estimators.md and draws docs/images/estimators.png. Data come with scikit-learn or are drawn here.
+Prints the tables of docs/estimators.md and draws docs/images/estimators.png. Data come with
+scikit-learn or are drawn here.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ OURS = "one step"
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "estimators.png"
 
 
-# Data: train and test inputs and targets of one repeat -------------------------------------------------------------------------
+# Data: train and test inputs and targets of one repeat --------------------------------------------
 
 
 def shipped(load: Callable[..., Any]) -> Callable[[int], Sample]:
@@ -99,7 +102,7 @@ DATA: dict[str, Callable[[int], Sample]] = {
 }
 
 
-# Regressors --------------------------------------------------------------------------------------------------------------------
+# Regressors ---------------------------------------------------------------------------------------
 
 
 class RBFFeatures(BaseEstimator):  # type: ignore[misc]
@@ -229,7 +232,7 @@ def draw(means: Array, errors: Array) -> None:
 
 
 def devices(device: str, count: int, d: int, width: int) -> None:
-    """Seconds of a fit on NumPy and on JAX once it is compiled, and how far their predictions are apart."""
+    """Seconds of a fit on NumPy and on JAX once compiled, and how far apart they predict."""
     rng = np.random.default_rng(0)
     x, theta = rng.standard_normal((count, d)), rng.standard_normal(d) / np.sqrt(d)
     y = np.tanh(2 * x @ theta) + 0.3 * rng.standard_normal(count)
@@ -241,13 +244,14 @@ def devices(device: str, count: int, d: int, width: int) -> None:
     apart = np.abs(models[0].predict(x) - models[-1].predict(x)).max()
     host, compiling, compiled = seconds
     print(
-        f"{count} x {d}, width {width}: NumPy {host:.2f} s, JAX on {device} {compiled:.2f} s ({host / compiled:.1f} times),"
+        f"{count} x {d}, width {width}: NumPy {host:.2f} s, JAX on {device} {compiled:.2f} s "
+        f"({host / compiled:.1f} times),"
     )
     print(f"{compiling:.0f} s the first time, with compilation; predictions differ by {apart:.1e}")
 
 
 def even_teachers() -> None:
-    """y = <x, theta>^2 + 0.2 eps, which a step sees only through the second Hermite coefficient of the student."""
+    """y = <x, theta>^2 + 0.2 eps: a step sees it only through the student's second coefficient."""
     print("even teacher, 2000 samples: test R² of no step, one step, three steps")
     for d in (30, 100):
         sample = drawn(teacher(d, 1, np.square), 2000)

@@ -1,7 +1,8 @@
 """How fast the explorer answers: ``python benchmarks/explorer.py``.
 
-One client that moves a slider, the same while a simulation runs, and twenty clients at once. Every request is a new problem, so
-that nothing is answered from memory. All traffic stays on 127.0.0.1, and the number of requests is fixed.
+One client that moves a slider, the same while a simulation runs, and twenty clients at once. Every
+request is a new problem, so that nothing is answered from memory. All traffic stays on 127.0.0.1,
+and the number of requests is fixed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def curve(number: float, **changes: Any) -> dict[str, Any]:
 async def move(
     client: httpx.AsyncClient, count: int, pause: float = 0.0, **changes: Any
 ) -> list[float]:
-    """Times of a slider that is moved ``count`` times; the next request is sent when the last is answered."""
+    """Times of a slider moved ``count`` times; the next request waits for the last answer."""
     times = []
     for _ in range(count):
         begin = time.perf_counter()
@@ -71,8 +72,8 @@ async def move(
 
 
 def told(times: list[float]) -> str:
-    ordered = sorted(times)
-    return f"median {1000 * statistics.median(times):.0f} ms, 95 % {1000 * ordered[int(0.95 * len(ordered))]:.0f} ms"
+    late = sorted(times)[int(0.95 * len(times))]
+    return f"median {1000 * statistics.median(times):.0f} ms, 95 % {1000 * late:.0f} ms"
 
 
 async def measure(address: str) -> None:
@@ -86,7 +87,8 @@ async def measure(address: str) -> None:
         ):
             await move(client, 4, **changes)
             print(
-                f"slider to new curve of 60 points, {label}: {told(await move(client, 30, **changes))}"
+                f"slider to new curve of 60 points, {label}: "
+                f"{told(await move(client, 30, **changes))}"
             )
         async with client.stream(
             "POST", "/api/simulate", json={**NETWORKS, "problem": PROBLEM}
@@ -95,14 +97,16 @@ async def measure(address: str) -> None:
             await anext(lines)
             await asyncio.sleep(2)
             print(
-                f"the same while networks are simulated on every core: {told(await move(client, 30))}"
+                "the same while networks are simulated on every core: "
+                f"{told(await move(client, 30))}"
             )
         many = [move(client, 15, pause=random.uniform(0, 0.1)) for _ in range(20)]
         begin = time.perf_counter()
         times = [each for some in await asyncio.gather(*many) for each in some]
         rate = len(times) / (time.perf_counter() - begin)
         print(
-            f"20 clients that move sliders, {len(times)} requests: {told(times)}, {rate:.0f} a second, no error"
+            f"20 clients that move sliders, {len(times)} requests: {told(times)}, {rate:.0f} a "
+            "second, no error"
         )
 
 

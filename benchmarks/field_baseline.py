@@ -2,22 +2,28 @@
 
     python benchmarks/field_baseline.py
 
-In the manner of [Cui]'s notebook (theory.ipynb of SPOC-group/OneStepGD_asymptotics): a random 2000 x 2000 matrix drawn inside the
-"theory" and diagonalised by ``numpy.linalg.eigh``, forms along vectors from its eigenvectors, then damped iteration (1/2) on a
-handful of order parameters in which every integral over kappa is a ``scipy.integrate.quad``, in every iteration, of conditional
-moments from an inner Gauss-Hermite rule: eight integrals, nine with the exact bulk. For accuracy, other than there: 41 inner nodes
-(as fast as its 19, which err by 1e-4 at large steps) and a stop at a relative change below 1e-6, not an absolute one below 1e-4.
-For speed: an integrand evaluates moments about once, in plain numpy; the notebook does so again at each mention, by quadpy.
+In the manner of [Cui]'s notebook (theory.ipynb of SPOC-group/OneStepGD_asymptotics): a random 2000
+x 2000 matrix drawn inside the "theory" and diagonalised by ``numpy.linalg.eigh``, forms along
+vectors from its eigenvectors, then damped iteration (1/2) on a handful of order parameters in which
+every integral over kappa is a ``scipy.integrate.quad``, in every iteration, of conditional moments
+from an inner Gauss-Hermite rule: eight integrals, nine with the exact bulk. For accuracy, other
+than there: 41 inner nodes (as fast as its 19, which err by 1e-4 at large steps) and a stop at a
+relative change below 1e-6, not an absolute one below 1e-4. For speed: an integrand evaluates
+moments about once, in plain numpy; the notebook does so again at each mention, by quadpy.
 
-``tabulated=True`` is kinder: the moments once, at 40 nodes kappa (too few for 1e-5 at large steps), then sums; eigenvalues only
-with forms along theta and v as integrals (then the sample moves the risk by 1e-4, not by some 1e-3 as forms from eigenvectors do).
+``tabulated=True`` is kinder: the moments once, at 40 nodes kappa (too few for 1e-5 at large steps),
+then sums; eigenvalues only with forms along theta and v as integrals (then the sample moves the
+risk by 1e-4, not by some 1e-3 as forms from eigenvectors do).
 
-Covered: student tanh, erf or sin, a smooth teacher, readout ``ones``, rows on the sphere, d infinite, step exponent 1/2, one ridge:
-``spectrum="sampled"``  theory-exact.md section 7, traces over the eigenvalues of S' = X0^T diag(yhat^2) X0 / n0 at d = 2000;
-``spectrum="none"``     theory.md section 4, the isotropic bulk of [Cui]: C = c I, nothing drawn, the second term of (3) included.
+Covered: student tanh, erf or sin, a smooth teacher, readout ``ones``, rows on the sphere, d
+infinite, step exponent 1/2, one ridge: ``spectrum="sampled"``  theory-exact.md section 7, traces
+over the eigenvalues of S' = X0^T diag(yhat^2) X0 / n0 at d = 2000; ``spectrum="none"``
+theory.md section 4, the isotropic bulk of [Cui]: C = c I, nothing drawn, the second term of (3)
+included.
 
-The letters are those of the theory pages. With one readout value everything depends on S through K0 = sum_k S_k mu1_k^2 and
-D = lam + sum_k S_k mu2_k, and s(kappa) = 1/(1 + V(kappa)) is an explicit function of K0 and E.
+The letters are those of the theory pages. With one readout value everything depends on S through K0
+= sum_k S_k mu1_k^2 and D = lam + sum_k S_k mu2_k, and s(kappa) = 1/(1 + V(kappa)) is an explicit
+function of K0 and E.
 """
 
 from __future__ import annotations
@@ -70,7 +76,10 @@ def label_mean(
 
 
 def step_constants(problem: Problem) -> SimpleNamespace:
-    """Student and label moments, spike, bulk variance and the covariance Om/d of (delta u_i, delta c_i): section 7, sphere."""
+    """Student and label moments, spike, bulk variance, and Om/d of section 7, on the sphere.
+
+    Om/d is the covariance of (delta u_i, delta c_i).
+    """
     slope, mean, alpha0, e = (
         FUNCTIONS[str(problem.student)][1],
         label_mean(problem),
@@ -105,7 +114,10 @@ def step_constants(problem: Problem) -> SimpleNamespace:
 
 
 def mean_over_kappa(problem: Problem, step: SimpleNamespace, tabulated: bool) -> Mean:
-    """f -> E f(at), at = the moments of theory.md section 3 given kappa: mu0, mu1, mu2, mu0c = dmu0/dc and h() = h0, h1, h2."""
+    """f -> E f(at), at = the moments of theory.md section 3 given kappa.
+
+    They are mu0, mu1, mu2, mu0c = dmu0/dc and h() = h0, h1, h2.
+    """
     z, weights = hermite(INNER_NODES)
     student, teacher = (
         FUNCTIONS.get(str(function), (function,))[0]
@@ -141,7 +153,10 @@ def mean_over_kappa(problem: Problem, step: SimpleNamespace, tabulated: bool) ->
 
 
 def sample(problem: Problem, step: SimpleNamespace, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """S', X0 n0 x 2000 with theta the first coordinate, and the columns rho zeta, S' v/|v|, X0^T yhat^3/n0, v/|v|."""
+    """S', and the columns rho zeta, S' v/|v|, X0^T yhat^3/n0, v/|v|.
+
+    X0 is n0 x 2000, with theta the first coordinate.
+    """
     rng, n0 = np.random.default_rng(seed), round(problem.alpha0 * D_SAMPLED)
     X0 = rng.standard_normal((n0, D_SAMPLED))
     yhat = problem.teacher(X0[:, 0]) + problem.noise * rng.standard_normal(n0)
@@ -155,7 +170,10 @@ def sample(problem: Problem, step: SimpleNamespace, seed: int) -> tuple[np.ndarr
 def integrated_forms(
     step: SimpleNamespace, mean: Callable, alpha0: float, eigenvalues: np.ndarray, z: float
 ) -> np.ndarray:
-    """Forms of Q = (S' - z)^-1 between the columns of ``sample``, theta for zeta: m(z) is a trace, the rest are integrals."""
+    """Forms of Q = (S' - z)^-1 between the columns of ``sample``, theta for zeta.
+
+    m(z) is a trace, the rest are integrals.
+    """
     m = float(np.mean(1 / (eigenvalues - z))) / alpha0
     Qtt = 1 / (mean(lambda y, G: (y * G) ** 2 / (1 + y * y * m)) - z)
     g1, g3 = (mean(lambda y, G, j=j: y**j * G / (1 + y * y * m)) for j in (1, 3))
@@ -180,7 +198,7 @@ def integrated_forms(
 def bulk_of(
     problem: Problem, step: SimpleNamespace, seed: int, spectrum: str, tabulated: bool
 ) -> tuple[np.ndarray, Kernel]:
-    """Eigenvalues of C, and (K0, E) -> blocks of the mean part: Phi-Phi, Phi-zeta, zeta-zeta (Tz)."""
+    """Eigenvalues of C; (K0, E) -> blocks of the mean part: Phi-Phi, Phi-zeta, zeta-zeta (Tz)."""
     beta = problem.beta
     if spectrum == "none":
         return np.array([step.c]), lambda K0, E: (
@@ -210,16 +228,10 @@ def bulk_of(
 
 
 def response(
-    beta: float,
-    C: np.ndarray,
-    kernel: Kernel,
-    K0: float,
-    D: float,
-    E: float,
-    b: np.ndarray,
-    linear: float,
-) -> tuple:
-    """K0 T; -d(T, beta/E) and dJ by d(K0, D): implicit derivatives of (1), central differences for J."""
+    beta: float, C: np.ndarray, kernel: Kernel, x: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """K0 T; -d(T, beta/E) and dJ by d(K0, D): implicit derivatives of (1), differences for J."""
+    (K0, D, E, _, linear), b = x[:5].tolist(), x[5:7]
 
     def potential(K0: float, E: float) -> float:
         inside, cross, Tz = kernel(K0, E)
@@ -240,11 +252,14 @@ def response(
 def update(
     problem: Problem, C: np.ndarray, kernel: Kernel, mean: Mean, x: np.ndarray
 ) -> tuple[np.ndarray, Callable, Callable]:
-    """New order parameters K0, D, E, w, mu1.f, Phi^T g, q, all from the old ones x; s and e, functions of the moments, at x."""
+    """New order parameters K0, D, E, w, mu1.f, Phi^T g, q, all from the old ones x.
+
+    s and e, functions of the moments, at x.
+    """
     alpha, beta = problem.alpha, problem.beta
     (K0, D, E, w, linear), b, q = x[:5].tolist(), x[5:7], x[7:]
     inside, cross, Tz = kernel(K0, E)
-    filled, by_overlap, dJ = response(beta, C, kernel, K0, D, E, b, linear)
+    filled, by_overlap, dJ = response(beta, C, kernel, x)
     V1, V2, t1 = filled / K0 / alpha, beta / E / alpha, float(cross @ b + Tz * linear)
     (m1, m2), (e1, e2) = (
         (inside @ b + cross * linear).tolist(),
@@ -285,7 +300,10 @@ def solve_as_the_field_does(
     spectrum: str = "sampled",
     tabulated: bool = False,
 ) -> dict[str, float]:
-    """Risk, training error, iterations and seconds; d is infinite except in the sample. See the module's docstring."""
+    """Risk, training error, iterations and seconds; d is infinite except in the sample.
+
+    See the module's docstring.
+    """
     started = time.perf_counter()
     covered = (
         str(problem.student) in FUNCTIONS
@@ -341,7 +359,8 @@ def main() -> None:
             for tabulated, how in ((False, "quad in every iteration"), (True, "tabulated once")):
                 found = solve_as_the_field_does(problem, spectrum=spectrum, tabulated=tabulated)
                 print(
-                    f"{bulk}, {how}: risk {found['risk']:.8f}, training error {found['training_error']:.8f}, ",
+                    f"{bulk}, {how}: risk {found['risk']:.8f}, training error "
+                    f"{found['training_error']:.8f}, ",
                     end="",
                 )
                 print(f"{found['iterations']} iterations, {found['seconds']:.2f} s", flush=True)

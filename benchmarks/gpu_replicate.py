@@ -1,10 +1,13 @@
-"""Claim: on a GPU one float64 replicate runs at 60 % or more of the float64 matrix-product rate measured in the same process.
+"""Claim: on a GPU one float64 replicate runs at 60 % or more of the rate of matrix products.
+
+Both are measured in the same process.
 
     python benchmarks/gpu_replicate.py [--dimension 8192] [--ratio 4]
 
-d = N, n0 = n = ratio * d, one ridge value, test set t = 4 d. The operations counted are those that cannot be avoided: 4 n0 d N for
-the step, 2 n d N + n N^2 for the features and their Gram matrix (a symmetric product needs half of a general one), N^3/3 for
-the Cholesky factorisation and 2 t d N for the test set.
+d = N, n0 = n = ratio * d, one ridge value, test set t = 4 d. The operations counted are those that
+cannot be avoided: 4 n0 d N for the step, 2 n d N + n N^2 for the features and their Gram matrix (a
+symmetric product needs half of a general one), N^3/3 for the Cholesky factorisation and 2 t d N for
+the test set.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ def main() -> None:
     print(f"matrix product {rate / 1e12:.1f} TFLOP/s")
     for each in seconds:
         print(
-            f"replicate {each:.3f} s, {work / each / 1e12:.1f} TFLOP/s, {work / each / rate:.1%} of the matrix product"
+            f"replicate {each:.3f} s, {work / each / 1e12:.1f} TFLOP/s, {work / each / rate:.1%} "
+            "of the matrix product"
         )
     print(f"risk {found.risk}")
 

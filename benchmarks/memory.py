@@ -1,8 +1,9 @@
-"""Claim: a replicate at d = N = 4000, n0 = 80 000, n = 12 000 peaks under 1.6 GB of resident memory.
+"""Claim: a replicate at d = N = 4000, n0 = 80 000, n = 12 000 peaks under 1.6 GB of memory.
 
     python benchmarks/memory.py [--dimension 4000] [--step-ratio 20]
 
-The replicate runs in a process of its own, whose peak the operating system reports; its estimate of itself is printed too.
+The replicate runs in a process of its own, whose peak the operating system reports; its estimate of
+itself is printed too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def main() -> None:
     )
     program = (
         f"import firststep; p = firststep.Problem(**{fields!r});"
-        f"print(firststep.simulate(p, {arguments.dimension}, 1, workers=1, model={arguments.model!r}).risk)"
+        f"print(firststep.simulate(p, {arguments.dimension}, 1, workers=1, "
+        f"model={arguments.model!r}).risk)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
@@ -43,10 +45,17 @@ def main() -> None:
     sizes = problem.sizes(arguments.dimension)
     rows = block_rows(sizes.width, sizes.dimension, NumpyBackend())
     design = make_design(
-        problem, arguments.model, Training(), sizes, 4 * sizes.dimension, rows, None
+        problem,
+        arguments.model,
+        Training(),
+        sizes,
+        test_samples=4 * sizes.dimension,
+        block=rows,
+        kernel=None,
     )
     print(
-        f"peak {peak / 1e9:.2f} GB (claim: under 1.60); estimated before starting {design.memory(8) / 1e9:.2f} GB"
+        f"peak {peak / 1e9:.2f} GB (claim: under 1.60); estimated before starting "
+        f"{design.memory(8) / 1e9:.2f} GB"
     )
 
 

@@ -1,4 +1,7 @@
-"""Run every CPU benchmark, one after the other: ``python benchmarks/run_all.py`` (about ten minutes on one idle machine)."""
+"""Run every CPU benchmark, one after the other: ``python benchmarks/run_all.py``.
+
+About ten minutes on one idle machine.
+"""
 
 from __future__ import annotations
 

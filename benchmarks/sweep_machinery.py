@@ -1,6 +1,7 @@
 """What the machinery of sweeps costs: ``python benchmarks/sweep_machinery.py``.
 
-Overhead over a bare loop at tasks of about a second, resuming a finished sweep of 20 000 tasks, exporting 100 000 rows.
+Overhead over a bare loop at tasks of about a second, resuming a finished sweep of 20 000 tasks,
+exporting 100 000 rows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from firststep import Problem, simulate
-from firststep.store import DONE, Record, Store
+from firststep.store import DONE, Store
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.run import results, run_sweep
 
@@ -20,7 +21,7 @@ PROBLEM = dict(student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, reado
 
 
 def overhead(folder: Path, tasks: int = 12, dimension: int = 1300) -> None:
-    """The same replicates in a bare loop and in a sweep, one process, one after the other in pairs."""
+    """The same replicates in a bare loop and in a sweep, one process, in pairs."""
     problem = Problem(**PROBLEM, alpha=2, ridge=0.01, dimension=dimension)
     simulate(problem, replicates=1, workers=1)
     bare, swept = [], []
@@ -37,18 +38,19 @@ def overhead(folder: Path, tasks: int = 12, dimension: int = 1300) -> None:
         swept.append(time.perf_counter() - begin)
     ratio = float(np.median(np.array(swept) / np.array(bare)))
     print(
-        f"overhead of a sweep over a bare loop: {100 * (ratio - 1):.1f} % at tasks of {np.median(bare):.2f} s (asked: at most 5 %)"
+        f"overhead of a sweep over a bare loop: {100 * (ratio - 1):.1f} % at tasks of "
+        f"{np.median(bare):.2f} s (asked: at most 5 %)"
     )
 
 
 def pretend(experiment: Experiment, path: Path) -> int:
-    """Fill a store with made-up numbers for every result of an experiment: only the machinery is timed."""
+    """Fill a store with made-up numbers for every result: only the machinery is timed."""
     numbers = dict.fromkeys(
         ("risk", "risk_test_error", "training_error", "alignment", "spike_strength"),
         0.123456789012345,
     )
     records = [
-        Record(*wanted, DONE, numbers, {"learned_function": [0.1] * 24}, "", 1.0)
+        wanted.record(DONE, numbers=numbers, arrays={"learned_function": [0.1] * 24}, seconds=1.0)
         for unit in experiment.units()
         for wanted in unit.wanted
     ]
@@ -67,7 +69,8 @@ def resume(folder: Path) -> None:
     begin = time.perf_counter()
     done = run_sweep(grid, folder / "resume.db")
     print(
-        f"resuming a finished sweep of {count} tasks: {time.perf_counter() - begin:.2f} s (asked: under 3 s)"
+        f"resuming a finished sweep of {count} tasks: {time.perf_counter() - begin:.2f} s (asked: "
+        "under 3 s)"
     )
     assert done.complete
 
@@ -91,7 +94,8 @@ def export(folder: Path) -> None:
             held = results(fresh, store)
         getattr(held, f"to_{kind}")(folder / f"table.{kind}")
         print(
-            f"export of {count} rows as {kind}: {time.perf_counter() - begin:.2f} s (asked: under 3 s)"
+            f"export of {count} rows as {kind}: {time.perf_counter() - begin:.2f} s (asked: under "
+            "3 s)"
         )
 
 

@@ -1,4 +1,7 @@
-"""A phase diagram of 100 x 100 x 20 problems (alpha x step x ridge) on the GPU: ``python benchmarks/theory_gpu.py [size]``."""
+"""A phase diagram of 100 x 100 x 20 problems (alpha x step x ridge) on the GPU.
+
+``python benchmarks/theory_gpu.py [size]``
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ def main() -> None:
                 )
                 risk = np.asarray(found.risk)
             print(
-                f"  {student}, {readout}: {attempt}: {time.perf_counter() - begin:.1f} s, {np.isnan(risk).sum()} unsolved",
+                f"  {student}, {readout}: {attempt}: {time.perf_counter() - begin:.1f} s, "
+                f"{np.isnan(risk).sum()} unsolved",
                 flush=True,
             )
         places = [(0, 0, 0), (5, 9, 3), (counts[0] - 1, counts[1] - 1, counts[2] - 1)]
@@ -56,7 +60,8 @@ def main() -> None:
             ).risk
             worst = max(worst, abs(risk[i, j, k] / exact - 1))
         print(
-            f"  {student}, {readout}: largest relative difference from the NumPy solver at three points: {worst:.1e}",
+            f"  {student}, {readout}: largest relative difference from the NumPy solver at three "
+            f"points: {worst:.1e}",
             flush=True,
         )
 

@@ -1,4 +1,7 @@
-"""How fast the theory is, next to the field's way of solving it: ``python benchmarks/theory_speed.py``. One thread."""
+"""How fast the theory is, next to the field's way of solving it, on one thread.
+
+``python benchmarks/theory_speed.py``
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,8 @@ def single() -> None:
     ours = best(lambda: predict(ONES), 25)
     isotropic = best(lambda: predict(ONES, bulk="isotropic"), 25)
     print(
-        f"one problem, all-ones readout, warm: {1e3 * ours:.1f} ms (exact bulk), {1e3 * isotropic:.1f} ms (isotropic)"
+        f"one problem, all-ones readout, warm: {1e3 * ours:.1f} ms (exact bulk), "
+        f"{1e3 * isotropic:.1f} ms (isotropic)"
     )
     for words, options, mine, value in (
         ("quad at every iteration, drawn 2000 x 2000 matrix, eigh", {}, ours, predict(ONES).risk),
@@ -65,7 +69,8 @@ def single() -> None:
         seconds = time.perf_counter() - begin
         gap = abs(found["risk"] / value - 1)
         print(
-            f"  {words}: {seconds:.2f} s, {seconds / mine:.0f} times ours; risks differ by {gap:.1e}, our own error is below 1e-8"
+            f"  {words}: {seconds:.2f} s, {seconds / mine:.0f} times ours; risks differ by "
+            f"{gap:.1e}, our own error is below 1e-8"
         )
 
 
@@ -82,7 +87,8 @@ def curves() -> None:
         along_alpha = best(lambda p=problem: predict(p, alpha=ALPHAS), 3)
         along_step = best(lambda p=problem: predict(p, step=STEPS), 3)
         print(
-            f"60-point curve, {words}: {1e3 * along_alpha:.0f} ms along alpha, {1e3 * along_step:.0f} ms along step "
+            f"60-point curve, {words}: {1e3 * along_alpha:.0f} ms along alpha, "
+            f"{1e3 * along_step:.0f} ms along step "
             f"(asked: under {1e3 * limit:.0f} ms)"
         )
 
@@ -90,7 +96,8 @@ def curves() -> None:
 def first_call() -> None:
     program = (
         "import time; t = time.perf_counter(); from firststep import Problem, predict;"
-        "predict(Problem(student={!r}, teacher='sin', alpha=3, beta=1, alpha0=2, step=1, ridge=0.03, noise=0.1, readout={!r}));"
+        "predict(Problem(student={!r}, teacher='sin', alpha=3, beta=1, alpha0=2, step=1, "
+        "ridge=0.03, noise=0.1, readout={!r}));"
         "print(time.perf_counter() - t)"
     )
     for student, readout in (("tanh", "ones"), ("relu", "gaussian")):
@@ -105,7 +112,8 @@ def first_call() -> None:
             for _ in range(3)
         ]
         print(
-            f"first call in a new process, {student}, {readout}: {np.median(times):.2f} s with the import; nothing is compiled"
+            f"first call in a new process, {student}, {readout}: {np.median(times):.2f} s with the "
+            "import; nothing is compiled"
         )
 
 

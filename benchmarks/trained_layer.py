@@ -63,7 +63,8 @@ def main() -> None:
     with threadpool_limits(given.threads):
         cholesky, eigen = factorisations(features @ features.T / given.width, given.backend)
         print(
-            f"{given.backend}, {given.threads} BLAS threads, N = {given.width}: eigendecomposition {eigen / cholesky:.1f} Choleskys"
+            f"{given.backend}, {given.threads} BLAS threads, N = {given.width}: eigendecomposition "
+            f"{eigen / cholesky:.1f} Choleskys"
         )
         for words, settings, directions in CASES:
             problem = Problem(
@@ -92,8 +93,10 @@ def main() -> None:
             seconds = best(predict, 2)
             only = found.solutions[0]
             print(
-                f"  {words}: {seconds / cholesky:.1f} Choleskys, {seconds / eigen:.2f} eigendecompositions "
-                f"({seconds:.2f} s, {only.evaluations} inverses, {only.products} pairs of products, {len(found.grid.omega)} nodes)",
+                f"  {words}: {seconds / cholesky:.1f} Choleskys, {seconds / eigen:.2f} "
+                "eigendecompositions "
+                f"({seconds:.2f} s, {only.evaluations} inverses, {only.products} pairs of "
+                f"products, {len(found.grid.omega)} nodes)",
                 flush=True,
             )
 

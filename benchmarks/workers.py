@@ -2,8 +2,8 @@
 
     python benchmarks/workers.py [--dimension 1000] [--rounds 3]
 
-Both use one BLAS thread per process; starting the workers is part of the time, as it is for a user. Rounds alternate, because a
-shared machine changes its speed from minute to minute.
+Both use one BLAS thread per process; starting the workers is part of the time, as it is for a user.
+Rounds alternate, because a shared machine changes its speed from minute to minute.
 """
 
 from __future__ import annotations

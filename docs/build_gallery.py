@@ -1,4 +1,6 @@
-"""Write docs/gallery.md and its pictures from a folder made by ``firststep reproduce``, and print the table of verdicts.
+"""Write docs/gallery.md and its pictures from a folder made by ``firststep reproduce``.
+
+Also prints the table of verdicts.
 
 firststep reproduce all --full --out figures
 python docs/build_gallery.py figures
@@ -20,9 +22,10 @@ PICTURES = HERE / "images" / "gallery"
 WIDTH = 1500  # pixels
 INTRODUCTION = """# Gallery
 
-Every figure is made by one command, which writes a PNG, a PDF, the data as CSV and a verdict on how theory and simulation
-compare. Without `--full` it uses smaller networks and takes about a minute. Theory is drawn as lines, simulation as points with
-one standard error. The verdicts are in [validation.md](validation.md#figures).
+Every figure is made by one command, which writes a PNG, a PDF, the data as CSV and a verdict on how
+theory and simulation compare. Without `--full` it uses smaller networks and takes about a minute.
+Theory is drawn as lines, simulation as points with one standard error. The verdicts are in
+[validation.md](validation.md#figures).
 
 This page is written by `docs/build_gallery.py`.
 """
@@ -41,7 +44,10 @@ def shrink(source: Path, target: Path) -> None:
 
 def table(verdicts: list[dict[str, Any]]) -> str:
     """The verdicts in Markdown."""
-    head = "| figure | d | replicates | points | largest abs z | largest score (limit) | largest relative difference | verdict |"
+    head = (
+        "| figure | d | replicates | points | largest abs z | largest score (limit) "
+        "| largest relative difference | verdict |"
+    )
     lines = [head, "|" + " --- |" * 8]
     for each in verdicts:
         if each["points"]:
@@ -67,7 +73,8 @@ def main() -> None:
         command = f"firststep reproduce {name}" + (" --full" if about["full"] else "")
         text = f"{about['source']}. {about['caption']}"
         parts.append(
-            f"## {about['title']}\n\n{text}\n\n![{name}](images/gallery/{name}.png)\n\n```\n{command}\n```\n"
+            "## "
+            f"{about['title']}\n\n{text}\n\n![{name}](images/gallery/{name}.png)\n\n```\n{command}\n```\n"
         )
     (HERE / "gallery.md").write_text("\n".join(parts))
     print(table(verdicts))

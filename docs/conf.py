@@ -1,4 +1,7 @@
-"""How Sphinx builds these pages: ``make docs`` writes them to docs/_build/html. Nothing is loaded from the network."""
+"""How Sphinx builds these pages: ``make docs`` writes them to docs/_build/html.
+
+Nothing is loaded from the network.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ toc_object_entries_show_parents = "hide"
 def docstring_as_markup(
     app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Docstrings are plain text: only ``code`` is markup, not |v|^2 or c1*; indented paragraphs are kept; Args become a list."""
+    """Docstrings are plain text: only ``code`` is markup, not |v|^2 or c1*.
+
+    Indented paragraphs are kept; Args become a list.
+    """
     written: list[str] = []
     within = "text"
     for before, line in zip(["", *lines], lines, strict=False):
@@ -79,7 +85,7 @@ def docstring_as_markup(
 
 
 def plain(line: str) -> str:
-    """The line with what reStructuredText would read as markup escaped outside of ``code``, and public names in it linked."""
+    """The line, markup of reStructuredText escaped outside of ``code``, public names linked."""
     parts = re.split(r"(``.+?``)", line)
     parts[::2] = [re.sub(r"([*|`\\]|_(?!\w))", r"\\\1", part) for part in parts[::2]]
     parts[1::2] = [
@@ -98,7 +104,7 @@ def short_signature(
     arguments: str | None,
     returns: str | None,
 ) -> Any:
-    """Fields of a problem without their validators; none for results, which nobody builds by hand."""
+    """Fields of a problem without validators; none for results, which nobody builds by hand."""
     if arguments is None:
         return None
     if kind == "class" and hasattr(obj, "model_fields"):
@@ -124,7 +130,7 @@ def check_reference(app: Any, env: Any) -> None:
 
 
 class FilesOutside(SphinxTransform):
-    """Links to files outside docs/, such as ../README.md, lead to copies of them; those to folders are plain text."""
+    """Links to files outside docs/, such as ../README.md, lead to copies; folders are text."""
 
     default_priority = 400
 

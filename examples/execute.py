@@ -1,10 +1,13 @@
-"""Execute the notebooks of this folder: ``make notebooks`` keeps their outputs in them, the tests run them elsewhere.
+"""Execute the notebooks of this folder.
+
+``make notebooks`` keeps their outputs in them; the tests run them elsewhere.
 
 python examples/execute.py                        all, in place
 python examples/execute.py tour.ipynb --out DIR   some, written to another folder
 
-A notebook runs in a kernel of this very Python, in an empty folder, on one thread and without a GPU; settings and kernels that are
-installed for Jupyter or IPython on the machine play no part. What is written has no times, no versions and no machine in it.
+A notebook runs in a kernel of this very Python, in an empty folder, on one thread and without a
+GPU; settings and kernels that are installed for Jupyter or IPython on the machine play no part.
+What is written has no times, no versions and no machine in it.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class ThisPython(KernelSpecManager):
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What the kernel sees: one thread, the CPU, matplotlib's pictures in the notebook, and no settings but its own."""
+    """What the kernel sees: one thread, the CPU, pictures in the notebook, no other settings."""
     without = ("MPLBACKEND", "PYTHONWARNINGS", "PYTHONSTARTUP")
     kept = {name: value for name, value in os.environ.items() if name not in without}
     own = {
@@ -55,7 +58,10 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def execute(path: Path) -> Any:
-    """The notebook with the outputs of a fresh run. A cell that fails ends the run with its error."""
+    """The notebook with the outputs of a fresh run.
+
+    A cell that fails ends the run with its error.
+    """
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as settings, tempfile.TemporaryDirectory() as work:
         os.environ["JUPYTER_RUNTIME_DIR"] = (

@@ -1,4 +1,4 @@
-"""(results, axes) -> artists. Nothing is computed here, and matplotlib is imported only when something is drawn."""
+"""(results, axes) -> artists. Nothing is computed here; matplotlib is imported when needed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firststep.errors import BackendUnavailable, InvalidParameter
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from firststep.typing import Array, Float
+
+    Numbers: TypeAlias = Sequence[float] | Float[Array, " points"]
 
 # Okabe and Ito's palette: distinguishable with any colour vision, and in print.
 COLORS = {
@@ -61,34 +69,35 @@ def prepare(folder: Path) -> None:
 
 
 @contextmanager
-def blank(width: float, height: float) -> Iterator[Any]:
+def blank(width: float, height: float) -> Iterator[Figure]:
     """An empty figure in the house style; needs no display and no LaTeX."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Empty
 
     with matplotlib.rc_context(_STYLE):
-        yield FigureCanvasAgg(Figure(figsize=(width, height), layout="constrained")).figure
+        yield FigureCanvasAgg(Empty(figsize=(width, height), layout="constrained")).figure
 
 
 @contextmanager
-def figure(width: float = 6.4, height: float = 4.4) -> Iterator[tuple[Any, Any]]:
+def figure(width: float = 6.4, height: float = 4.4) -> Iterator[tuple[Figure, Axes]]:
     """A figure and its only axes."""
     with blank(width, height) as drawing:
         yield drawing, drawing.add_subplot()
 
 
-def grid(drawing: Any, count: int, columns: int) -> list[Any]:
+def grid(drawing: Figure, count: int, columns: int) -> list[Axes]:
     """``count`` axes, row by row."""
     across = min(count, columns)
     return [drawing.add_subplot(-(-count // across), across, place + 1) for place in range(count)]
 
 
 def points(
-    axes: Any,
+    axes: Axes,
     x: Sequence[float],
     mean: Sequence[float],
     error: Sequence[float],
+    *,
     label: str,
     color: str,
     marker: str,
@@ -107,17 +116,19 @@ def points(
     )
 
 
-def curve(axes: Any, x: Any, y: Any, color: str, label: str | None = None, style: str = "-") -> Any:
+def curve(
+    axes: Axes, x: Numbers, y: Numbers, color: str, *, label: str | None = None, style: str = "-"
+) -> Any:
     """A theory line."""
     return axes.plot(x, y, color=COLORS[color], label=label, linestyle=style)
 
 
-def level(axes: Any, height: float, label: str, color: str = "grey") -> Any:
+def level(axes: Axes, height: float, label: str, color: str = "grey") -> Any:
     """A horizontal dashed line."""
     return axes.axhline(height, linestyle="--", color=COLORS[color], label=label)
 
 
-def plain_ticks(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
+def plain_ticks(axes: Axes, x: Sequence[float], y: Sequence[float]) -> None:
     """Ticks of logarithmic axes written as ordinary numbers; an axis without any is left alone."""
     for axis, places in ((axes.xaxis, x), (axes.yaxis, y)):
         if not len(places):
@@ -126,8 +137,12 @@ def plain_ticks(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
         axis.set_ticks([], minor=True)
 
 
-def readable_logs(axes: Any) -> None:
-    """Logarithmic axes with ticks at 1, 2 and 5 times powers of ten, written as ordinary numbers where they fit."""
+def readable_logs(axes: Axes) -> None:
+    """Ticks of logarithmic axes at 1, 2 and 5 times powers of ten, as ordinary numbers.
+
+    Of more than four decades only matplotlib's own ticks are readable, of more than two and a half
+    only the powers of ten.
+    """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     for axis in (axes.xaxis, axes.yaxis):
@@ -142,12 +157,12 @@ def readable_logs(axes: Any) -> None:
                 axis.set_minor_locator(NullLocator())
 
 
-def style_key(axes: Any, label: str, style: str) -> None:
+def style_key(axes: Axes, label: str, style: str) -> None:
     """An entry of the legend for a kind of line, whatever its colour."""
     axes.plot([], [], color="black", linestyle=style, label=label)
 
 
-def save(drawing: Any, path: Path) -> Path:
+def save(drawing: Figure, path: Path) -> Path:
     """Write the figure; the ending of the name chooses the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path)

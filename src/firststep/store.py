@@ -1,8 +1,9 @@
 """Results on disk: one SQLite file, one transaction for each finished piece of work.
 
-A row is one result: its problem and computation as canonical JSON text, the number of its replicate, a status and the numbers. The
-three together are its key, so a result is computed once, whoever asks for it; and each row tells by itself what it is, so what can
-be read of a damaged file can be used. Write-ahead logging lets several processes write and read at once; a committed row
+A row is one result: its problem and computation as canonical JSON text, the number of its
+replicate, a status and the numbers. The three together are its key, so a result is computed once,
+whoever asks for it; and each row tells by itself what it is, so what can be read of a damaged file
+can be used. Write-ahead logging lets several processes write and read at once; a committed row
 survives the death of any of them.
 """
 
@@ -25,22 +26,26 @@ from firststep.errors import StoreDamaged, StoreError
 
 APPLICATION = 0x46535450  # "FSTP", in the header of the file
 SCHEMA = 1
-DONE, REFUSED, LOST = (
-    "done",
-    "refused",
-    "lost",
-)  # computed; has no answer; its worker died, worth another try
-_PATIENCE = 60.0  # seconds to wait for another writer
+DONE = "done"  # computed
+REFUSED = "refused"  # has no answer
+LOST = "lost"  # its worker died: worth another try
+_PATIENCE = 60.0  # seconds to wait for another writer: a transaction takes milliseconds
+_PAUSE = 0.05  # seconds between two tries
+_BLOCK = 500  # rows read at once from a damaged file
+_SMALLEST_ROW = 100  # bytes: no row takes fewer
+_HEADER = 100  # bytes of the header of an SQLite file
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
     id INTEGER PRIMARY KEY, started REAL NOT NULL, versions TEXT NOT NULL, experiment TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS results (
-    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, problem TEXT NOT NULL, computation TEXT NOT NULL, replicate INTEGER NOT NULL,
-    status TEXT NOT NULL, numbers TEXT NOT NULL, arrays TEXT NOT NULL, reason TEXT NOT NULL, seconds REAL NOT NULL,
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, problem TEXT NOT NULL,
+    computation TEXT NOT NULL, replicate INTEGER NOT NULL, status TEXT NOT NULL,
+    numbers TEXT NOT NULL, arrays TEXT NOT NULL, reason TEXT NOT NULL, seconds REAL NOT NULL,
     finished REAL NOT NULL, run INTEGER NOT NULL
 );
 """
+_RUN_COLUMNS = "id, started, versions, experiment"
 _COLUMNS = (
     "key, problem, computation, replicate, status, numbers, arrays, reason, seconds, finished, run"
 )
@@ -79,7 +84,10 @@ def clean(value: float) -> float | None:
 
 
 class Store:
-    """An open store. ``with Store(path) as store`` closes it; ``create=False`` refuses a path that does not exist."""
+    """An open store.
+
+    ``with Store(path) as store`` closes it; ``create=False`` refuses a path that does not exist.
+    """
 
     def __init__(self, path: str | Path, create: bool = True) -> None:
         self.path = Path(path)
@@ -118,7 +126,7 @@ class Store:
                 raise
 
     def _create(self) -> None:
-        """A store that appears whole: others that open it at the same moment find all of it, or make it themselves."""
+        """A store that appears whole: others that open it at that moment find all of it or none."""
         try:
             with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".store") as folder:
                 new = Path(folder) / "new.db"
@@ -147,7 +155,8 @@ class Store:
             )
         if schema < SCHEMA:
             raise StoreError(
-                f"{self.path} has the unknown schema {schema}: start a new store, or use the firststep that made it"
+                f"{self.path} has the unknown schema {schema}: "
+                "start a new store, or use the firststep that made it"
             )
 
     def _patiently(self, statement: str) -> None:
@@ -160,7 +169,7 @@ class Store:
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > give_up:
                     raise
-                time.sleep(0.05)
+                time.sleep(_PAUSE)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -185,7 +194,8 @@ class Store:
             if "full" in text or "I/O" in text:
                 what = "the disk is full" if "full" in text else "the disk failed"
                 raise StoreError(
-                    f"{what}: {self.path} keeps all results until now; free some space and run it again"
+                    f"{what}: {self.path} keeps all results until now; "
+                    "free some space and run it again"
                 ) from None
             if "locked" in text:
                 raise StoreError(f"{self.path} is kept locked by another program") from None
@@ -201,7 +211,10 @@ class Store:
             return int(found.lastrowid or 0)
 
     def add(self, records: Iterable[Record], run: int) -> None:
-        """Results in one transaction. A result that is there already stays; one without an answer is replaced."""
+        """Results in one transaction.
+
+        A result that is there already stays; one without an answer is replaced.
+        """
         now = time.time()
         rows = [(*_row(record), now, run) for record in records]
         with self._errors(), self._transaction():
@@ -217,33 +230,16 @@ class Store:
     ) -> Iterator[Record]:
         """Results, all or those of some keys."""
         wanted = None if keys is None else set(keys)
-        query = "SELECT problem, computation, replicate, status, numbers, arrays, reason, seconds, key FROM results"
+        query = f"SELECT key, {', '.join(Record._fields)} FROM results"
         with self._errors():
             found = self._connection.execute(
                 *(f"{query} WHERE status=?", (status,)) if status else (query,)
             )
-            for (
-                problem,
-                computation,
-                replicate,
-                state,
-                numbers,
-                arrays,
-                reason,
-                seconds,
-                key,
-            ) in found:
+            for key, *values in found:
                 if wanted is None or key in wanted:
-                    yield Record(
-                        problem,
-                        computation,
-                        replicate,
-                        state,
-                        json.loads(numbers),
-                        json.loads(arrays),
-                        reason,
-                        seconds,
-                    )
+                    kept = dict(zip(Record._fields, values, strict=True))
+                    tables = {name: json.loads(kept[name]) for name in ("numbers", "arrays")}
+                    yield Record(**{**kept, **tables})
 
     def numbers(self) -> dict[str, tuple[str, str, str, float]]:
         """Status, numbers as JSON text, reason and seconds of every key."""
@@ -259,9 +255,7 @@ class Store:
     def runs(self) -> list[dict[str, Any]]:
         """When and with what results were made."""
         with self._errors():
-            found = self._connection.execute(
-                "SELECT id, started, versions, experiment FROM runs ORDER BY id"
-            )
+            found = self._connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY id")
             return [
                 {"id": i, "started": t, "versions": json.loads(v), "experiment": e}
                 for i, t, v, e in found
@@ -271,8 +265,7 @@ class Store:
         """Raw rows of another store, as they are."""
         with self._errors(), self._transaction():
             self._connection.executemany(
-                "INSERT OR IGNORE INTO runs (id, started, versions, experiment) VALUES (?, ?, ?, ?)",
-                runs,
+                f"INSERT OR IGNORE INTO runs ({_RUN_COLUMNS}) VALUES (?, ?, ?, ?)", runs
             )
             self._connection.executemany(_INSERT, results)
 
@@ -280,9 +273,7 @@ class Store:
         """Copy the results of another store; how many were new."""
         with Store(other, create=False) as source, self._errors(), self._transaction():
             renumbered = {}
-            for run, *values in source._connection.execute(
-                "SELECT id, started, versions, experiment FROM runs"
-            ):
+            for run, *values in source._connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs"):
                 sql = "INSERT INTO runs (started, versions, experiment) VALUES (?, ?, ?)"
                 renumbered[run] = self._connection.execute(sql, values).lastrowid
             before = self._connection.total_changes
@@ -293,37 +284,33 @@ class Store:
 
 _NAMES = ("application_id", "user_version")
 _INSERT = (
-    f"INSERT INTO results ({_COLUMNS}) VALUES ({', '.join('?' * 11)}) ON CONFLICT(key) DO UPDATE SET status=excluded.status, "
-    "numbers=excluded.numbers, arrays=excluded.arrays, reason=excluded.reason, seconds=excluded.seconds, "
+    f"INSERT INTO results ({_COLUMNS}) VALUES ({', '.join('?' * 11)}) "
+    "ON CONFLICT(key) DO UPDATE SET status=excluded.status, numbers=excluded.numbers, "
+    "arrays=excluded.arrays, reason=excluded.reason, seconds=excluded.seconds, "
     "finished=excluded.finished, run=excluded.run WHERE results.status != 'done'"
 )
 
 
 def _row(record: Record) -> tuple[Any, ...]:
-    numbers = json.dumps(record.numbers, separators=(",", ":"), allow_nan=False)
-    arrays = json.dumps(record.arrays, separators=(",", ":"), allow_nan=False)
-    return (
-        record.key,
-        record.problem,
-        record.computation,
-        record.replicate,
-        record.status,
-        numbers,
-        arrays,
-        record.reason,
-        record.seconds,
-    )
+    texts = {
+        name: json.dumps(getattr(record, name), separators=(",", ":"), allow_nan=False)
+        for name in ("numbers", "arrays")
+    }
+    return (record.key, *{**record._asdict(), **texts}.values())
 
 
 def _damage(path: Path) -> str:
-    return f"{path} is damaged or cut short: firststep sweep repair {path} saves the results that can be read"
+    return (
+        f"{path} is damaged or cut short: "
+        f"firststep sweep repair {path} saves the results that can be read"
+    )
 
 
 def _look_at(path: Path) -> None:
     """Refuse what SQLite would not: an empty file, and one shorter than its header says."""
     try:
         with path.open("rb") as file:
-            head = file.read(100)
+            head = file.read(_HEADER)
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from None
@@ -331,7 +318,7 @@ def _look_at(path: Path) -> None:
         raise StoreDamaged(
             f"{path} is empty: it is not a store, or has lost everything; delete it to start again"
         )
-    if len(head) < 100 or size < _pages(head) * _page_size(head):
+    if len(head) < _HEADER or size < _pages(head) * _page_size(head):
         raise StoreDamaged(_damage(path))
 
 
@@ -345,9 +332,9 @@ def _pages(head: bytes) -> int:
 
 
 def repair(path: str | Path) -> tuple[int, Path]:
-    """Save the readable results of a damaged store in a new one at its place; the old file is kept beside it.
+    """Save the readable results of a damaged store in a new one at its place.
 
-    Returns how many results were saved, and where the damaged file is.
+    The damaged file is kept beside it. Returns how many results were saved, and where it is.
     """
     path = Path(path)
     if not path.is_file():
@@ -361,8 +348,8 @@ def repair(path: str | Path) -> tuple[int, Path]:
             source = path.with_name(path.name + end)
             if source.exists():
                 shutil.copyfile(source, copy.with_name(copy.name + end))
-        head = copy.read_bytes()[:100]
-        if len(head) < 100:
+        head = copy.read_bytes()[:_HEADER]
+        if len(head) < _HEADER:
             raise StoreDamaged(f"{path} has no header left: nothing can be saved")
         whole = _pages(head) * _page_size(head)
         if copy.stat().st_size < whole:
@@ -388,27 +375,29 @@ def repair(path: str | Path) -> tuple[int, Path]:
 def _readable_runs(path: Path) -> list[Any]:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        return connection.execute("SELECT id, started, versions, experiment FROM runs").fetchall()
+        return connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs").fetchall()
     except sqlite3.DatabaseError:
         return []
     finally:
         connection.close()
 
 
-def _readable(path: Path, block: int = 500) -> Iterator[list[Any]]:
-    """Rows by their numbers, block by block, one by one where a block cannot be read; only those that are what their key says."""
+def _readable(path: Path) -> Iterator[list[Any]]:
+    """Rows by their numbers, block by block, one by one where a block cannot be read.
+
+    Only those that are what their key says.
+    """
     connection = sqlite3.connect(path, isolation_level=None)
     query = f"SELECT {_COLUMNS} FROM results NOT INDEXED"
     try:
-        last = path.stat().st_size // 100 + block  # no row takes fewer bytes
-        for first in range(1, last, block):
+        last = path.stat().st_size // _SMALLEST_ROW + _BLOCK
+        for first in range(1, last, _BLOCK):
             rows: list[Any] = []
             try:
-                rows = connection.execute(
-                    f"{query} WHERE id BETWEEN ? AND ?", (first, first + block - 1)
-                ).fetchall()
+                ends = (first, first + _BLOCK - 1)
+                rows = connection.execute(f"{query} WHERE id BETWEEN ? AND ?", ends).fetchall()
             except sqlite3.DatabaseError:
-                for number in range(first, first + block):
+                for number in range(first, first + _BLOCK):
                     with contextlib.suppress(sqlite3.DatabaseError):
                         rows += connection.execute(f"{query} WHERE id = ?", (number,)).fetchall()
             sound = [row for row in rows if _is_sound(row)]

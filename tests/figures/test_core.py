@@ -13,8 +13,10 @@ import scipy.stats
 from firststep import InvalidParameter, Problem, compare
 from firststep.cli import run
 from firststep.figures import catalogue
-from firststep.figures.core import Curve, Figure, Panel, Scale, judge, make, row_of, score
-from firststep.figures.core import predicted as theory_of
+from firststep.figures.core import Figure, make
+from firststep.figures.shape import Axis, Curve, Panel, Scale
+from firststep.figures.shape import predicted as theory_of
+from firststep.figures.verdict import judge, row_of, score
 from firststep.results import Estimate
 
 PROBLEM = dict(
@@ -36,7 +38,9 @@ def small(bulk: str | None = "as the model", bias: float = 0.0) -> Figure:
         "A small figure",
         "firststep",
         "Nothing to see.",
-        lambda scale: [Panel([curve, still], "alpha", "samples", "risk", levels=[(0.06, "bound")])],
+        lambda scale: [
+            Panel([curve, still], Axis("alpha", "samples"), "risk", bound=curve.problem(1.0))
+        ],
         quick=Scale(40, 4),
         full=Scale(80, 8, full=True),
     )
@@ -153,16 +157,14 @@ def test_predictions_for_every_replicate_are_compared_with_their_own() -> None:
     curve = Curve("networks", lambda _: problem)
     values, each = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.1, 2.1, 3.0, 4.2])
     row = row_of(
-        "panel",
         curve,
-        "alpha",
-        1.0,
-        Estimate(values),
-        float(each.mean()),
-        "given layer",
-        problem,
-        0,
-        each,
+        panel="panel",
+        x=("alpha", 1.0),
+        problem=problem,
+        simulated=Estimate(values),
+        theory=each,
+        bulk="given layer",
+        seed=0,
     )
     assert row["difference"] == pytest.approx(0.1)
     assert row["z"] == pytest.approx(0.1 / (np.std(each - values, ddof=1) / 2))

@@ -171,3 +171,44 @@ def test_values_of_arrays_are_taken() -> None:
     assert [point.problem for point in made.points] == [
         Problem(**PROBLEM, alpha=a) for a in (1, 1.5, 2)
     ]
+
+
+def test_an_experiment_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="an empty \\[predict\\] table will do"):
+        Experiment.from_dict({**table(), "predict": None, "simulate": None})
+
+
+def test_names_are_texts() -> None:
+    with pytest.raises(InvalidParameter, match="problem must be a table of names; got 3"):
+        Experiment.from_dict(table(problem={**PROBLEM, 3: 4}))
+
+
+def test_an_axis_that_cannot_be_read_is_not_missed_as_well() -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        Experiment.from_dict(table(axes={"alpha": {"logspace": [0, 1, 2]}}))
+    assert [fault.parameter for fault in caught.value.faults] == ["axes.alpha.logspace"]
+
+
+def test_options_enter_the_keys_as_they_are_given() -> None:
+    """A default written out is another key than one left out, but for options that came later."""
+    simulate = dict(dimension=30, replicates=1)
+    told = Experiment.from_dict(
+        table(
+            simulate=dict(
+                simulate,
+                steps=1,
+                block="64",
+                optimizer="gradient",
+                inputs="gaussian",
+                teacher_terms=[],
+            )
+        )
+    )
+    assert told.options == {"steps": 1, "block": 64}
+    later = dict(simulate, optimizer="adam", inputs="student-t:5.0", teacher_terms="relu")
+    assert Experiment.from_dict(table(simulate=later)).options == {
+        "optimizer": "adam",
+        "inputs": "student-t:5",
+        "teacher_terms": ("relu",),
+    }
+    assert Experiment.from_dict(table(simulate=simulate)).options == {}

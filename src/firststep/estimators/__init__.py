@@ -4,7 +4,8 @@ try:
     from sklearn.utils.validation import validate_data  # noqa: F401  (came with scikit-learn 1.6)
 except ImportError:
     raise ImportError(
-        "OneStepRegressor and OneStepFeatures need scikit-learn 1.6 or newer (try: pip install 'firststep[learn]')"
+        "OneStepRegressor and OneStepFeatures need scikit-learn 1.6 or newer "
+        "(try: pip install 'firststep[learn]')"
     ) from None
 
 from firststep.estimators.learners import OneStepFeatures, OneStepRegressor

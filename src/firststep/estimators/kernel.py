@@ -1,18 +1,57 @@
-"""What is computed on blocks of rows: the gradient, the features and sums over them. The same code runs on NumPy and on JAX."""
+"""What is computed on blocks of rows: the gradient, the features and sums over them.
+
+The same code runs on NumPy and on JAX.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from firststep.activations import Activation
 from firststep.simulation.backends import Backend, make_backend
 
-Blocks = Iterable[tuple[Any, Any]]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+    Block = tuple[Float[Array, "rows d"], Float[Array, " rows"]]  # inputs and targets
+    Blocks = Iterable[Block]
+    Weights = Float[Array, "d N"]
+
+
+class Moments(NamedTuple):
+    """Sums over rows of centred features Fc and targets yc, and the means that were taken off."""
+
+    gram: Float[Array, "N N"]  # Fc^T Fc, one triangle (see Backend.add_gram)
+    right: Float[Array, " N"]  # Fc^T yc
+    centre: Float[Array, " N"]  # of s(X W)
+    offset: Float[Array, ""]  # of y
+
+
+class Turned(NamedTuple):
+    """The fits of a path of ridges along the eigenvectors of the Gram matrix."""
+
+    centre: Float[Array, " N"]
+    offset: Float[Array, ""]
+    vectors: Float[Array, "N N"]
+    inverse: Float[Array, "N ridges"]  # 1/(e + n ridge)
+    coordinates: Float[Array, " N"]  # V^T Fc^T yc
+
+    @property
+    def solutions(self) -> Float[Array, "N ridges"]:
+        return self.vectors @ (self.inverse * self.coordinates[:, None])
+
+
+class Affine(NamedTuple):
+    """y = offset + (s(x W) - centre) b, for one b or for each of a path of ridges."""
+
+    solutions: Float[Array, "N ..."]
+    centre: Float[Array, " N"]
+    offset: Float[Array, ""]
 
 
 class Kernel:
@@ -29,23 +68,29 @@ class Kernel:
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """JAX in the precision asked for; NumPy with as many BLAS threads as the process has. Overflow is found by its results."""
+        """JAX in the precision asked for; NumPy with as many BLAS threads as the process has.
+
+        Overflow is found by its results.
+        """
         with (
             contextlib.nullcontext() if self.backend.name == "numpy" else self.backend.scope(),
             np.errstate(all="ignore"),
         ):
             yield
 
-    # Stages: pure functions of arrays -------------------------------------------------------------------------------------------
+    # Stages: pure functions of arrays -------------------------------------------------------------
 
-    def _features_stage(self, inputs: Any, weights: Any) -> Any:
+    def _features_stage(
+        self, inputs: Float[Array, "rows d"], weights: Weights
+    ) -> Float[Array, "rows N"]:
         """s(X W)."""
         return self.student.evaluate(inputs @ weights, self.backend.xp, self.backend.special)
 
     def _gradient_stage(
-        self, total: Any, inputs: Any, targets: Any, weights: Any, readout: Any
-    ) -> Any:
+        self, total: Weights, block: Block, weights: Weights, readout: Float[Array, " N"]
+    ) -> Weights:
         """total + X^T [(r at^T) o s'(X W)], r = y - (1/N) s(X W) at."""
+        inputs, targets = block
         value, slope = self.student.evaluate_both(
             inputs @ weights, self.backend.xp, self.backend.special
         )
@@ -54,52 +99,72 @@ class Kernel:
         slope *= readout
         return self.backend.add_product(total, inputs, slope)
 
-    def _spread_stage(self, sums: Any, inputs: Any, weights: Any, change: Any) -> Any:
+    def _spread_stage(
+        self,
+        sums: Float[Array, " 2"],
+        inputs: Float[Array, "rows d"],
+        weights: Weights,
+        change: Weights,
+    ) -> Float[Array, " 2"]:
         """sums + (|X W|^2, |X G|^2)."""
         xp = self.backend.xp
         return sums + xp.stack([((inputs @ matrix) ** 2).sum() for matrix in (weights, change)])
 
     def _moments_stage(
-        self, carry: Any, inputs: Any, targets: Any, weights: Any, shift: Any
-    ) -> Any:
+        self, carry: Moments, block: Block, weights: Weights, shift: Float[Array, " N"]
+    ) -> Moments:
         """F^T F (see Backend.add_gram), F^T y, F^T 1 and the sum of y, with F = s(X W) - shift."""
-        gram, right, total, sums = carry
-        block = self._features_stage(inputs, weights) - shift
-        return (
-            self.backend.add_gram(gram, block),
-            right + targets @ block,
-            total + block.sum(axis=0),
-            sums + targets.sum(),
+        inputs, targets = block
+        features = self._features_stage(inputs, weights) - shift
+        return Moments(
+            gram=self.backend.add_gram(carry.gram, features),
+            right=carry.right + targets @ features,
+            centre=carry.centre + features.sum(axis=0),
+            offset=carry.offset + targets.sum(),
         )
 
-    def _left_out_stage(self, carry: Any, block: Any, weights: Any, path: Any, count: Any) -> Any:
-        """For every ridge, the sum of squared leave-one-out residuals and the least 1 - h. See ``ridge_path``."""
+    def _left_out_stage(
+        self,
+        carry: tuple[Float[Array, " ridges"], Float[Array, " ridges"]],
+        block: Block,
+        weights: Weights,
+        path: Turned,
+        count: int,
+    ) -> tuple[Float[Array, " ridges"], Float[Array, " ridges"]]:
+        """For every ridge, the sum of squared leave-one-out residuals and the least 1 - h.
+
+        See ``ridge_path``.
+        """
         xp, (square, least), (inputs, targets) = self.backend.xp, carry, block
-        centre, offset, vectors, inverse, coordinates = path
-        rotated = (self._features_stage(inputs, weights) - centre) @ vectors
-        residual = (targets - offset)[:, None] - rotated @ (inverse * coordinates[:, None])
-        gap = 1 - 1 / count - (rotated * rotated) @ inverse
-        left_out = residual / xp.where(gap > 0, gap, 1.0)
+        rotated = (self._features_stage(inputs, weights) - path.centre) @ path.vectors
+        fitted = rotated @ (path.inverse * path.coordinates[:, None])
+        gap = 1 - 1 / count - (rotated * rotated) @ path.inverse
+        left_out = ((targets - path.offset)[:, None] - fitted) / xp.where(gap > 0, gap, 1.0)
         return square + (left_out**2).sum(axis=0), xp.minimum(least, gap.min(axis=0))
 
     def _errors_stage(
-        self, square: Any, block: Any, weights: Any, centre: Any, offset: Any, solutions: Any
-    ) -> Any:
+        self, square: Float[Array, " ridges"], block: Block, weights: Weights, fits: Affine
+    ) -> Float[Array, " ridges"]:
         """For every ridge, square + the sum of (y - offset - (s(X W) - centre) b)^2."""
         inputs, targets = block
-        fitted = (self._features_stage(inputs, weights) - centre) @ solutions
-        return square + (((targets - offset)[:, None] - fitted) ** 2).sum(axis=0)
+        fitted = (self._features_stage(inputs, weights) - fits.centre) @ fits.solutions
+        return square + (((targets - fits.offset)[:, None] - fitted) ** 2).sum(axis=0)
 
-    # Passes over the rows -------------------------------------------------------------------------------------------------------
+    # Passes over the rows -------------------------------------------------------------------------
 
-    def gradient(self, blocks: Blocks, count: int, weights: Any, readout: Any) -> Any:
-        """G = (1/n) X^T [(r at^T) o s'(X W)], r = y - (1/N) s(X W) at: the step is W + etat G, which is W + eta sqrt(N) G0."""
+    def gradient(
+        self, blocks: Blocks, count: int, weights: Weights, readout: Float[Array, " N"]
+    ) -> Weights:
+        """G = (1/n) X^T [(r at^T) o s'(X W)], r = y - (1/N) s(X W) at.
+
+        The step is W + etat G, which is W + eta sqrt(N) G0.
+        """
         total = self.backend.zeros(weights.shape)
-        for inputs, targets in blocks:
-            total = self._add_gradient(total, inputs, targets, weights, readout)
+        for block in blocks:
+            total = self._add_gradient(total, block, weights, readout)
         return total / count
 
-    def spread(self, blocks: Blocks, weights: Any, change: Any) -> tuple[float, float]:
+    def spread(self, blocks: Blocks, weights: Weights, change: Weights) -> tuple[float, float]:
         """|X W|^2 and |X G|^2, sums over rows and neurons."""
         sums = self.backend.zeros((2,))
         for inputs, _ in blocks:
@@ -107,31 +172,41 @@ class Kernel:
         before, moved = self.backend.to_host(sums).astype(float)
         return float(before), float(moved)
 
-    def moments(self, blocks: Blocks, count: int, weights: Any) -> tuple[Any, Any, Any, Any]:
-        """F^T F and F^T y of centred features and targets (one triangle, see Backend.add_gram), and the means of s(X W) and y.
+    def moments(self, blocks: Blocks, count: int, weights: Weights) -> Moments:
+        """The sums over all rows.
 
-        Features are shifted by their mean over the first block before anything is squared; what is left of the mean is small.
+        Features are shifted by their mean over the first block before anything is squared; what is
+        left of the mean is small.
         """
-        backend, width = self.backend, weights.shape[1]
-        carry = tuple(backend.zeros(shape) for shape in ((width, width), (width,), (width,), ()))
-        shift: Any = None
-        for inputs, targets in blocks:
-            shift = self.features(inputs, weights).mean(axis=0) if shift is None else shift
-            carry = self._add_moments(carry, inputs, targets, weights, shift)
-        gram, right, total, sums = carry
-        mean, offset = total / count, sums / count
+        width = weights.shape[1]
+        sums = Moments(*map(self.backend.zeros, ((width, width), (width,), (width,), ())))
+        shift: Float[Array, " N"] | None = None
+        for block in blocks:
+            if shift is None:
+                shift = self.features(block[0], weights).mean(axis=0)
+            sums = self._add_moments(sums, block, weights, shift)
+        assert shift is not None, "there are rows"
+        gram, right, total, targets = sums
+        mean, offset = total / count, targets / count
         gram -= (count * mean)[:, None] * mean
-        return gram, right - count * offset * mean, shift + mean, offset
+        return Moments(gram, right - count * offset * mean, shift + mean, offset)
 
-    def collect(self, blocks: Blocks, weights: Any) -> tuple[Any, Any]:
+    def collect(
+        self, blocks: Blocks, weights: Weights
+    ) -> tuple[Float[Array, "n N"], Float[Array, " n"]]:
         """s(X W) and y of all rows."""
         pairs = [(self.features(inputs, weights), targets) for inputs, targets in blocks]
         join = self.backend.xp.concatenate
         return join([features for features, _ in pairs]), join([targets for _, targets in pairs])
 
-    def left_out(self, blocks: Blocks, count: int, weights: Any, path: Any) -> tuple[Any, Any]:
-        """Mean squared leave-one-out residual and least 1 - h over the rows, for every ridge, on the host."""
-        values = path[3].shape[1]
+    def left_out(
+        self, blocks: Blocks, count: int, weights: Weights, path: Turned
+    ) -> tuple[Float[Array, " ridges"], Float[Array, " ridges"]]:
+        """For every ridge, the mean squared leave-one-out residual and the least 1 - h.
+
+        Over all rows, on the host.
+        """
+        values = path.inverse.shape[1]
         carry = (self.backend.zeros((values,)), self.backend.zeros((values,)) + 1.0)
         for block in blocks:
             carry = self._add_left_out(carry, block, weights, path, count)
@@ -139,16 +214,16 @@ class Kernel:
         return square / count, least
 
     def errors(
-        self, blocks: Blocks, count: int, weights: Any, centre: Any, offset: Any, solutions: Any
-    ) -> Any:
+        self, blocks: Blocks, count: int, weights: Weights, fits: Affine
+    ) -> Float[Array, " ridges"]:
         """Mean squared error on the rows, for every ridge, on the host."""
-        square = self.backend.zeros((solutions.shape[1],))
+        square = self.backend.zeros((fits.solutions.shape[1],))
         for block in blocks:
-            square = self._add_errors(square, block, weights, centre, offset, solutions)
+            square = self._add_errors(square, block, weights, fits)
         return self.backend.to_host(square).astype(float) / count
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=32)  # a grid search over students and backends keeps its compiled stages
 def make_kernel(student: Activation, backend: str, device: str, dtype: str) -> Kernel:
-    """The kernel asked for; compiled stages serve later fits and predictions with the same shapes."""
+    """The kernel asked for; its compiled stages serve later fits and predictions, too."""
     return Kernel(student, make_backend(backend, device, dtype))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -20,13 +19,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from firststep.activations import activation
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.estimators.kernel import Kernel, make_kernel
-from firststep.estimators.rows import Reader, Rows, Split, array_reader
+from firststep.estimators.rows import Rows, Split, array_reader
 from firststep.estimators.training import OVERFLOW, Settings, Trained, Training, leading_update
 from firststep.problem import choice, number, ridge_values, whole
 from firststep.readouts import readout_law
 from firststep.simulation.backends import BACKENDS, DEVICES, DTYPES, block_rows
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from firststep.estimators.rows import Piece, Reader
+    from firststep.typing import Array, Float
+
 Batches = Callable[[], Iterable[tuple[Any, Any]]]
 REFITS = ("all", "readout", "none")
 TRUE_OR_FALSE = (bool, np.bool_)
@@ -71,25 +73,29 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on inputs ``X`` (samples x columns) and targets ``y``, read in blocks of rows; either may be mapped from a file."""
+        """Train on inputs ``X`` (samples x columns) and targets ``y``, read in blocks of rows.
+
+        Either may be mapped from a file.
+        """
         inputs, targets = validate_data(
             self, X, y, dtype=KINDS, y_numeric=True, ensure_min_samples=2
         )
         return self._fit(array_reader(inputs, targets))
 
     def fit_stream(self, batches: Batches) -> Self:
-        """Train on data that need not fit in memory: the same result as ``fit`` on all rows one after the other.
+        """Train on data that need not fit in memory; the result is that of ``fit`` on all rows.
 
         Args:
-            batches: a function without arguments that returns an iterator of pairs (X, y), pieces of any size. It is called once
-                for every pass over the data and must give the same rows in the same order each time.
+            batches: a function without arguments that returns an iterator of pairs (X, y), pieces
+                of any size. It is called once for every pass over the data and must give the same
+                rows in the same order each time.
         """
         if not callable(batches):
             allowed = "a function without arguments that returns an iterator of pairs (X, y)"
             raise InvalidParameter("batches", allowed, batches, "it is called more than once")
         known = False
 
-        def read() -> Iterator[tuple[Array, Array]]:
+        def read() -> Iterator[Piece]:
             nonlocal known
             for piece in batches():
                 if not (isinstance(piece, tuple | list) and len(piece) == 2):
@@ -111,9 +117,9 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
             reader,
             Split(settings.first_share, settings.seed),
             kernel.backend,
-            settings.width,
-            block,
-            standardize,
+            width=settings.width,
+            block=block,
+            standardize=standardize,
         )
         with kernel.scope():
             trained = Training(kernel, rows, settings).run(self._with_readout)
@@ -135,16 +141,18 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
             law=readout_law(self.readout),
             seed=_seed(self.random_state),
         )
-        block = None if self.block is None else whole("block", self.block, 1, 10**9)
-        return settings, self._kernel(), block, bool(self.standardize)
+        return settings, self._kernel(), self._block(), bool(self.standardize)
+
+    def _block(self) -> int | None:
+        return None if self.block is None else whole("block", self.block, 1, 10**9)
 
     def _kernel(self) -> Kernel:
-        student = activation(self.student, parameter="student")
-        backend, device = (
+        return make_kernel(
+            activation(self.student, parameter="student"),
             choice("backend", self.backend, BACKENDS),
             choice("device", self.device, DEVICES),
+            choice("dtype", self.dtype, DTYPES),
         )
-        return make_kernel(student, backend, device, choice("dtype", self.dtype, DTYPES))
 
     def _keep(self, trained: Trained, rows: Rows, settings: Settings) -> None:
         self.mean_, self.scale_ = rows.mean, rows.scale
@@ -160,32 +168,23 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
             self.loo_errors_ = trained.choice.errors * rows.target_scale**2
         self._n_features_out = settings.width
 
-    def _apply(self, X: Any, then: Callable[[Any, Any], Any]) -> Array:
+    def _apply(
+        self, X: Any, then: Callable[[Float[Array, "n N"], Float[Array, " N"]], Any]
+    ) -> Float[Array, "n ..."]:
         """then(s(x W1)/sqrt N, coefficients on the device) of all rows, computed in blocks."""
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=KINDS, reset=False)
         kernel = self._kernel()
         backend, width = kernel.backend, self.weights_.shape[1]
-        size = (
-            block_rows(width, inputs.shape[1], backend)
-            if self.block is None
-            else whole("block", self.block, 1, 10**9)
-        )
+        size = self._block() or block_rows(width, inputs.shape[1], backend)
         parts = []
         with kernel.scope():
-            weights, coefficients = (
-                backend.to_device(self.weights_),
-                backend.to_device(getattr(self, "coef_", 0.0)),
-            )
+            weights = backend.to_device(self.weights_)
+            coefficients = backend.to_device(getattr(self, "coef_", 0.0))
             for start in range(0, len(inputs), size):
-                scaled = backend.to_device(
-                    (inputs[start : start + size] - self.mean_) / self.scale_
-                )
-                parts.append(
-                    backend.to_host(
-                        then(kernel.features(scaled, weights) / math.sqrt(width), coefficients)
-                    )
-                )
+                scaled = (inputs[start : start + size] - self.mean_) / self.scale_
+                features = kernel.features(backend.to_device(scaled), weights) / math.sqrt(width)
+                parts.append(backend.to_host(then(features, coefficients)))
         found = np.concatenate(parts)
         if not np.all(np.isfinite(found)):
             raise NotConverged(OVERFLOW)
@@ -193,69 +192,76 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
 
 
 class OneStepRegressor(RegressorMixin, _OneStep):  # type: ignore[misc]
-    """Ridge regression on the features that a two-layer network has after one gradient step on its first layer.
+    """Ridge regression on the features of a two-layer network after one gradient step.
 
-    The network is f(x) = (1/N) sum_i at_i s(<w_i, x>), w_i ~ N(0, I/d), on inputs and targets in standard units. With its readout
-    at fixed, one step W1 = W0 + etat (1/n0) X^T [(r at^T) o s'(X W0)], r = y - f(X), is taken on a part of the samples: that of a
-    ``Problem`` with this ``step`` and ``step_exponent`` 1/2. The readout is then fitted with a free intercept on the others,
-    minimising (1/n)|y - b0 - F b|^2 + ridge |b|^2, F = s(X W1), for a path of ridge values with exact leave-one-out errors.
-    docs/estimators.md has the rules, a comparison with other regressors and the limits.
+    The network is f(x) = (1/N) sum_i at_i s(<w_i, x>), w_i ~ N(0, I/d), on inputs and targets in
+    standard units. With its readout at fixed, one step
+    W1 = W0 + etat (1/n0) X^T [(r at^T) o s'(X W0)], r = y - f(X), is taken on a part of the
+    samples: that of a ``Problem`` with this ``step`` and ``step_exponent`` 1/2. The readout is then
+    fitted with a free intercept on the others, minimising (1/n)|y - b0 - F b|^2 + ridge |b|^2,
+    F = s(X W1), for a path of ridge values with exact leave-one-out errors. docs/estimators.md has
+    the rules, a comparison with other regressors and the limits.
 
     Args:
         width: N, the number of neurons.
         student: the activation s: a name, an expression in z, or a function, as for ``activation``.
-        step: etat, or auto: of 0 (random features) and six sizes that change the pre-activations by 1/4 to 8 times their own size,
-            the one which, with its best ridge, has the least leave-one-out error.
+        step: etat, or auto: of 0 (random features) and six sizes that change the pre-activations by
+            1/4 to 8 times their own size, the one which, with its best ridge, has the least
+            leave-one-out error.
         steps: gradient steps, all on the same samples.
-        step_fraction: the share of the samples that the step sees while step and ridge are chosen; the readout is fitted on the
-            others. 1 or all: both see the same samples, and a quarter of all is held out to choose by.
-        refit: what is done over with all samples once step and ridge are chosen: all (step and readout), readout, or none.
-        ridges: positive numbers, or a range such as 1e-4..1e2:13; by default 41 values from 1e-8 N to 100 N.
+        step_fraction: the share of the samples that the step sees while step and ridge are chosen;
+            the readout is fitted on the others. 1 or all: both see the same samples, and a quarter
+            of all is held out to choose by.
+        refit: what is done over with all samples once step and ridge are chosen: all (step and
+            readout), readout, or none.
+        ridges: positive numbers, or a range such as 1e-4..1e2:13; by default 41 values from 1e-8 N
+            to 100 N.
         readout: the law of at: gaussian, ones, signs, or as for ``readout_law``.
-        standardize: centre the columns of X and divide them by their standard deviation; constant columns are left out.
+        standardize: centre the columns of X and divide them by their standard deviation; constant
+            columns are left out.
         backend: numpy or jax.
         device: auto, cpu or gpu.
         dtype: float64 or float32.
         block: rows per block; the result depends on it by rounding only.
         random_state: seed of W0, at and the split of the samples.
 
-    After ``fit`` or ``fit_stream``: ``weights_`` (W1, d x N, for inputs in standard units), ``readout_`` (at), ``coef_`` and
-    ``intercept_`` (the prediction is intercept_ + coef_ . s(W1^T x)/sqrt N), ``step_``, ``ridge_``, ``step_candidates_``,
-    ``ridges_`` and ``loo_errors_`` (candidates x ridges, mean squared; with ``step_fraction`` 1 on the held-out samples),
-    ``singular_values_`` (the two leading ones of W1 - W0), ``spike_ratio_`` (the first over the second: large if the step is one
-    direction), ``direction_`` (that direction in the space of the inputs), ``mean_``, ``scale_``, ``n_features_in_`` and
-    ``feature_names_in_``.
+    After ``fit`` or ``fit_stream``: ``weights_`` (W1, d x N, for inputs in standard units),
+    ``readout_`` (at), ``coef_`` and ``intercept_`` (the prediction is intercept_ + coef_ . s(W1^T
+    x)/sqrt N), ``step_``, ``ridge_``, ``step_candidates_``, ``ridges_`` and ``loo_errors_``
+    (candidates x ridges, mean squared; with ``step_fraction`` 1 on the held-out samples),
+    ``singular_values_`` (the two leading ones of W1 - W0), ``spike_ratio_`` (the first over the
+    second: large if the step is one direction), ``direction_`` (that direction in the space of the
+    inputs), ``mean_``, ``scale_``, ``n_features_in_`` and ``feature_names_in_``.
     """
 
     _with_readout = True
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Float[Array, " n"]:
         """The predicted targets, one for each row of ``X``."""
-        predicted: Array = (
-            self._apply(X, lambda features, coefficients: features @ coefficients) + self.intercept_
+        return self._apply(X, lambda features, coefficients: features @ coefficients) + (
+            self.intercept_
         )
-        return predicted
 
     def _keep(self, trained: Trained, rows: Rows, settings: Settings) -> None:
         super()._keep(trained, rows, settings)
         assert trained.solution is not None
         coefficients, centre, offset = trained.solution
         self.coef_ = math.sqrt(settings.width) * rows.target_scale * coefficients
-        self.intercept_ = rows.target_mean + rows.target_scale * (
-            offset - float(centre @ coefficients)
-        )
+        intercept = float(offset) - float(centre @ coefficients)
+        self.intercept_ = rows.target_mean + rows.target_scale * intercept
 
 
 class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _OneStep):  # type: ignore[misc]
-    """The features s(W1^T x)/sqrt N that a two-layer network has after one gradient step on its first layer, as a transformer.
+    """The features s(W1^T x)/sqrt N of a two-layer network after one gradient step, a transformer.
 
-    Arguments and attributes are those of ``OneStepRegressor``, without the coefficients. With a step that is given nothing has to
-    be chosen: ``ridges`` is not used, and ``ridge_`` and the errors do not exist.
+    Arguments and attributes are those of ``OneStepRegressor``, without the coefficients. With a
+    step that is given nothing has to be chosen: ``ridges`` is not used, and ``ridge_`` and the
+    errors do not exist.
     """
 
     _with_readout = False
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Float[Array, "n N"]:
         """s(W1^T x)/sqrt N, one row for each row of ``X``."""
         return self._apply(X, lambda features, _: features)
 
@@ -281,8 +287,9 @@ def _fraction(value: Any) -> float:
         raise InvalidParameter("step_fraction", "all, or a number > 0 and <= 1", value) from None
 
 
-def _ridges(value: Any, width: int) -> NDArray[np.float64]:
+def _ridges(value: Any, width: int) -> Float[Array, " ridges"]:
     if value is None:
+        # From hardly any to one that leaves little but the mean, four values a decade.
         return width * np.geomspace(1e-8, 1e2, 41)
     allowed = "positive numbers, at most 1e30, or a range such as 1e-4..1e2:13"
     try:

@@ -1,7 +1,7 @@
-"""Rows of data: where they come from, which part each belongs to, their units, and how they reach the device in blocks.
+"""Rows of data: where they come from, which part each belongs to, their units, their blocks.
 
-Data are read in chunks of 1024 rows, as often as a pass over them is needed; nothing of the size of the data is kept, except on a
-GPU where they fit.
+Data are read in chunks of 1024 rows, as often as a pass over them is needed; nothing of the size of
+the data is kept, except on a GPU where they fit.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter
 from firststep.simulation.backends import Backend, block_rows
 
-Array = NDArray[Any]
-Piece = tuple[Array, Array]
-Reader = Callable[[], Iterator[Piece]]
-CHUNK = 1024
+if TYPE_CHECKING:
+    from firststep.estimators.kernel import Block
+    from firststep.typing import Array, Bool, Float
+
+    Piece = tuple[Float[Array, "rows d"], Float[Array, " rows"]]  # inputs and targets, as given
+    Reader = Callable[[], Iterator[Piece]]
+
+CHUNK = 1024  # rows: what belongs to which part depends on it, so it never changes
 FIRST, SECOND, BOTH = "first", "second", "both"
 
 
-def array_reader(inputs: Array, targets: Array) -> Reader:
+def array_reader(inputs: Float[Array, "n d"], targets: Float[Array, " n"]) -> Reader:
     """Chunks of arrays in memory or mapped from a file."""
 
     def read() -> Iterator[Piece]:
@@ -35,7 +38,10 @@ def array_reader(inputs: Array, targets: Array) -> Reader:
 
 
 def regroup(pieces: Iterable[Piece], size: int) -> Iterator[Piece]:
-    """The same rows in pieces of ``size``; only the last may be shorter. Always row by row in memory: sums round by order."""
+    """The same rows in pieces of ``size``; only the last may be shorter.
+
+    Always row by row in memory: sums round by order.
+    """
     waiting: list[Piece] = []
     count = 0
     for inputs, targets in pieces:
@@ -60,24 +66,25 @@ def _joined(pieces: list[Piece]) -> Piece:
 
 @dataclass(frozen=True)
 class Split:
-    """Two parts of the rows, by row number and seed alone, so that a stream is split as the same rows in one array are.
+    """Two parts of the rows, by row number and seed alone: a stream is split as an array is.
 
-    Of the rows before the end of any chunk, floor(fraction * end + 1/2) belong to the first part; which ones within a chunk is
-    random. At least one of the first chunk's rows belongs to each part.
+    Of the rows before the end of any chunk, floor(fraction * end + 1/2) belong to the first part;
+    which ones within a chunk is random. At least one of the first chunk's rows belongs to each
+    part.
     """
 
     fraction: float
     seed: int
 
-    def is_first(self, number: int, count: int) -> NDArray[np.bool_]:
+    def is_first(self, number: int, count: int) -> Bool[Array, " rows"]:
         """For the ``count`` rows of a chunk, whether each belongs to the first part."""
         start = number * CHUNK
-        share = math.floor(self.fraction * (start + count) + 0.5) - math.floor(
-            self.fraction * start + 0.5
-        )
+        before, after = (math.floor(self.fraction * rows + 0.5) for rows in (start, start + count))
+        share = after - before
         if number == 0:
             share = min(max(share, 1), count - 1)
-        # A key of two numbers: the streams of simulation.randomness have four, so none of them is met again here.
+        # A key of two numbers: the streams of simulation.randomness have four, so none of them is
+        # met again here.
         stream = np.random.SFC64(np.random.SeedSequence(self.seed, spawn_key=(0, number)))
         chosen = np.zeros(count, dtype=bool)
         chosen[np.random.Generator(stream).permutation(count)[:share]] = True
@@ -85,14 +92,17 @@ class Split:
 
 
 class Running:
-    """Mean and variance of columns that come in pieces (Chan, Golub and LeVeque 1983): nothing is squared before it is centred."""
+    """Mean and variance of columns that come in pieces (Chan, Golub and LeVeque 1983).
+
+    Nothing is squared before it is centred.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self.mean: Any = 0.0
         self._square: Any = 0.0
 
-    def add(self, values: Array) -> None:
+    def add(self, values: Float[Array, "rows ..."]) -> None:
         count, mean = len(values), values.mean(axis=0, dtype=np.float64)
         square = ((values - mean) ** 2).sum(axis=0)
         apart, total = mean - self.mean, self.count + count
@@ -100,17 +110,18 @@ class Running:
         self.mean = self.mean + apart * (count / total)
         self.count = total
 
-    def spread(self) -> tuple[Any, Any]:
-        """Standard deviations, 1 where a column is constant to rounding, and which columns those are."""
+    def spread(self) -> tuple[Float[Array, " ..."], Bool[Array, " ..."]]:
+        """Standard deviations, 1 where a column is constant to rounding, and which those are."""
         variance, rounding = self._square / self.count, np.finfo(np.float64).eps * self.count
         constant = variance <= rounding * variance + (rounding * self.mean) ** 2
         return np.where(constant, 1.0, np.sqrt(variance)), constant
 
 
 class Rows:
-    """The data of one fit, in standard units: columns and targets with mean 0 and variance 1 over all rows.
+    """The data of one fit, in standard units: mean 0 and variance 1 over all rows.
 
-    Without ``standardize`` the inputs are left as they are. ``varying`` says which columns are of any use.
+    Without ``standardize`` the inputs are left as they are. ``varying`` says which columns are of
+    any use.
     """
 
     def __init__(
@@ -118,13 +129,14 @@ class Rows:
         reader: Reader,
         split: Split,
         backend: Backend,
+        *,
         width: int,
         block: int | None,
         standardize: bool,
     ) -> None:
         self._reader, self._split, self._backend = reader, split, backend
         self._counts = {FIRST: 0, SECOND: 0}
-        self._kept: dict[str, list[tuple[Any, Any]]] = {}
+        self._kept: dict[str, list[Block]] = {}
         inputs, targets = Running(), Running()
         with np.errstate(over="ignore", invalid="ignore"):
             for number, (x, y) in enumerate(regroup(reader(), CHUNK)):
@@ -138,8 +150,8 @@ class Rows:
                     "batches", "a function that gives at least 2 rows", f"{inputs.count}"
                 )
             self.scale, constant = inputs.spread()
-            self.target_scale, _ = targets.spread()
-        for name, found in (("X", self.scale), ("y", self.target_scale)):
+            target_scale, _ = targets.spread()
+        for name, found in (("X", self.scale), ("y", target_scale)):
             if not np.all(np.isfinite(found)):
                 raise InvalidParameter(
                     name,
@@ -148,20 +160,22 @@ class Rows:
                     "divide them by a constant",
                 )
         self.mean, self.target_mean = inputs.mean, float(targets.mean)
-        self.target_scale = float(self.target_scale)
+        self.target_scale = float(target_scale)
         self.varying = ~constant
         if not standardize:
             self.mean, self.scale = np.zeros_like(self.mean), np.ones_like(self.scale)
             self.varying = np.ones_like(constant)
-        self._divisor = np.where(
-            self.varying, self.scale, np.inf
-        )  # what rounding left of a constant column becomes 0
+        # What rounding left of a constant column becomes 0.
+        self._divisor = np.where(self.varying, self.scale, np.inf)
         self.columns = len(self.mean)
         self.block = block_rows(width, self.columns, backend) if block is None else block
         self._keep = self._fits_on_device()
 
     def _fits_on_device(self) -> bool:
-        """Whether a GPU may hold the standardised data between passes: a quarter of its memory at most."""
+        """Whether a GPU may hold the standardised data between passes.
+
+        A quarter of its memory at most: the passes need theirs.
+        """
         limit = None if self._backend.device == "cpu" else self._backend.memory_limit()
         return (
             limit is not None
@@ -171,12 +185,18 @@ class Rows:
     def count(self, part: str) -> int:
         return sum(self._counts.values()) if part == BOTH else self._counts[part]
 
-    def standard(self, inputs: Array) -> Any:
-        """Inputs in standard units, on the device. In double precision until then: single would lose small spreads."""
+    def standard(self, inputs: Float[Array, "rows d"]) -> Float[Array, "rows d"]:
+        """Inputs in standard units, on the device.
+
+        In double precision until then: single would lose small spreads.
+        """
         return self._backend.to_device((inputs - self.mean) / self._divisor)
 
-    def blocks(self, part: str) -> Iterator[tuple[Any, Any]]:
-        """Inputs and targets of a part in standard units, on the device. Both parts: in one pass, or as each was kept."""
+    def blocks(self, part: str) -> Iterator[Block]:
+        """Inputs and targets of a part in standard units, on the device.
+
+        Both parts: in one pass, or as each was kept.
+        """
         if part == BOTH and self._keep:
             yield from self.blocks(FIRST)
             yield from self.blocks(SECOND)

@@ -1,24 +1,25 @@
-"""From rows to a trained network: the step, the choice of its size and of the ridge, and the fit of the readout.
+"""From rows to a trained network: the step, the choice of its size and ridge, the readout.
 
-The network is f(x) = (1/N) sum_i at_i s(<w_i, x>) on inputs in standard units. One step with its readout fixed is
+The network is f(x) = (1/N) sum_i at_i s(<w_i, x>) on inputs in standard units. One step with its
+readout fixed is
 
     W1 = W0 + etat G,    G = (1/n0) X^T [(r at^T) o s'(X W0)],    r = y - f(X),
 
-which is [Ba] (2.1) with the large learning rate eta = etat sqrt(N). The readout is then fitted anew by ridge regression.
+which is [Ba] (2.1) with the large learning rate eta = etat sqrt(N). The readout is then fitted anew
+by ridge regression.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from firststep.errors import NotConverged, NotEnoughMemory
-from firststep.estimators.kernel import Kernel
+from firststep.estimators.kernel import Affine, Kernel
 from firststep.estimators.ridge_path import ridge_fit, ridge_path
 from firststep.estimators.rows import BOTH, FIRST, SECOND, Rows
 from firststep.readouts import ReadoutLaw
@@ -26,18 +27,22 @@ from firststep.simulation.backends import make_backend
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.weights.draw import draw_readout
 
-Array = NDArray[Any]
-MOVES = (
-    0.25,
-    0.5,
-    1.0,
-    2.0,
-    4.0,
-    8.0,
-)  # sizes tried of the change of the pre-activations, next to 0
-HELD = 0.25  # share of the rows held out to choose by where the readout is fitted on the rows of the step
+if TYPE_CHECKING:
+    from firststep.estimators.kernel import Weights
+    from firststep.typing import Array, Bool, Float
+
+# Sizes tried of the change of the pre-activations, next to 0: from a step that hardly shows to one
+# that leaves nothing of the initial weights.
+MOVES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# Share of the rows held out to choose by where the readout is fitted on the rows of the step:
+# leave-one-out would not know that the step has seen the row that is left out.
+HELD = 0.25
 LARGEST_WEIGHT = 1e100  # beyond this, squares of weights overflow
-OVERFLOW = "the features are not finite: the student overflows on these inputs; try a smaller step or a bounded student"
+TIE = 1e-9  # relative difference of errors that is rounding: the shorter step and larger ridge win
+OVERFLOW = (
+    "the features are not finite: the student overflows on these inputs; "
+    "try a smaller step or a bounded student"
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Settings:
     steps: int
     fraction: float
     refit: str
-    ridges: Array
+    ridges: Float[Array, " ridges"]
     law: ReadoutLaw
     seed: int
 
@@ -66,32 +71,34 @@ class Settings:
 
 @dataclass(frozen=True)
 class Choice:
-    """The step sizes and ridges tried, their errors (one row for every step size), and the places of the least."""
+    """The step sizes tried, the errors of each with every ridge, and the places of the least."""
 
-    candidates: Array
-    errors: Array
+    candidates: Float[Array, " steps"]
+    errors: Float[Array, "steps ridges"]
     step: int
     ridge: int
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a fit gives, on the host. ``solution`` is b of ridge_path.py with the means it belongs to, or None if not asked for."""
+    """What a fit gives, on the host."""
 
-    initial: Array
-    weights: Array
-    readout: Array
+    initial: Weights
+    weights: Weights
+    readout: Float[Array, " N"]
     step: float
     choice: Choice | None
-    solution: tuple[Array, Array, float] | None
+    solution: Affine | None  # b of ridge_path.py with its means, if asked for
 
 
-def draw(settings: Settings, varying: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """W0, columns N(0, I/d) on the columns that vary and 0 on the others, and at. The same numbers for every backend."""
+def draw(settings: Settings, varying: Bool[Array, " d"]) -> tuple[Weights, Float[Array, " N"]]:
+    """W0, columns N(0, I/d) on the columns that vary and 0 on the others, and at.
+
+    The same numbers for every backend.
+    """
     draws, host = HostDraws(settings.seed, 0), make_backend("numpy")
-    weights = draws.rows("weights", 0, len(varying), settings.width) / math.sqrt(
-        max(1, int(varying.sum()))
-    )
+    columns = max(1, int(varying.sum()))
+    weights = draws.rows("weights", 0, len(varying), settings.width) / math.sqrt(columns)
     return weights * varying[:, None], draw_readout(host, draws, settings.law, settings.width)
 
 
@@ -102,118 +109,117 @@ class Training:
         self._kernel, self._rows, self._settings = kernel, rows, settings
         self._check_memory()
         initial, readout = draw(settings, rows.varying)
-        self._initial, self._readout = (
-            kernel.backend.to_device(initial),
-            kernel.backend.to_device(readout),
-        )
+        self._initial = kernel.backend.to_device(initial)
+        self._readout = kernel.backend.to_device(readout)
         self._fitted = FIRST if settings.reuses else SECOND
 
     def run(self, with_readout: bool) -> Trained:
-        """Choose the step and the ridge, then refit as asked. Without the readout, what only it needs is left out."""
-        settings, rows, choice, solution = self._settings, self._rows, None, None
-        step, ridge, slope = settings.step, math.nan, None
+        """Choose the step and the ridge, then refit as asked.
+
+        Without the readout, what only it needs is left out.
+        """
+        settings, choice, solution = self._settings, None, None
+        step, gradient = settings.step, None
         if with_readout or step is None:
-            slope = None if step == 0 else self._gradient(FIRST, self._initial)
-            choice = self._choose(self._candidates(slope), slope)
-            step, ridge = (
-                float(choice.candidates[choice.step]),
-                float(settings.ridges[choice.ridge]),
-            )
+            gradient = None if step == 0 else self._gradient(FIRST, self._initial)
+            choice = self._choose(self._candidates(gradient), gradient)
+            step = float(choice.candidates[choice.step])
         assert step is not None
         weights = (
-            self._stepped(BOTH, step, None)
+            self._stepped(BOTH, step)
             if settings.refit == "all"
-            else self._stepped(FIRST, step, slope)
+            else self._stepped(FIRST, step, gradient)
         )
-        if with_readout:
-            part = self._fitted if settings.refit == "none" else BOTH
-            fit = ridge_fit(self._kernel, rows.blocks(part), rows.count(part), weights, ridge)
-            coefficients, centre, offset = (
-                self._kernel.backend.to_host(each).astype(float) for each in fit
-            )
-            if not np.all(np.isfinite(coefficients)):
-                raise NotConverged(OVERFLOW)
-            solution = coefficients, centre, float(offset)
+        if with_readout and choice is not None:
+            solution = self._readout_fit(weights, float(settings.ridges[choice.ridge]))
         host = self._kernel.backend.to_host
         return Trained(
-            host(self._initial), host(weights), host(self._readout), step, choice, solution
+            initial=host(self._initial),
+            weights=host(weights),
+            readout=host(self._readout),
+            step=step,
+            choice=choice,
+            solution=solution,
         )
 
-    def _gradient(self, part: str, weights: Any) -> Any:
+    def _readout_fit(self, weights: Weights, ridge: float) -> Affine:
+        """The last fit of the readout, on the host in double precision."""
+        part = self._fitted if self._settings.refit == "none" else BOTH
+        rows, host = self._rows, self._kernel.backend.to_host
+        fit = ridge_fit(self._kernel, rows.blocks(part), rows.count(part), weights, ridge)
+        found = Affine(*(host(each).astype(float) for each in fit))
+        if not np.all(np.isfinite(found.solutions)):
+            raise NotConverged(OVERFLOW)
+        return found
+
+    def _gradient(self, part: str, weights: Weights) -> Weights:
         return self._kernel.gradient(
             self._rows.blocks(part), self._rows.count(part), weights, self._readout
         )
 
-    def _stepped(self, part: str, step: float, slope: Any) -> Any:
-        """W after all steps on the rows of a part; ``slope`` is G at W0 where it is known."""
+    def _stepped(self, part: str, step: float, gradient: Weights | None = None) -> Weights:
+        """W after all steps on the rows of a part; ``gradient`` is G at W0 where it is known."""
         weights = self._initial
         for number in range(self._settings.steps if step > 0 else 0):
-            change = slope if number == 0 and slope is not None else self._gradient(part, weights)
-            weights = weights + step * change
+            known = gradient if number == 0 else None
+            weights = weights + step * (self._gradient(part, weights) if known is None else known)
         if not float(self._kernel.backend.xp.abs(weights).max()) < LARGEST_WEIGHT:
             raise NotConverged(
-                "the weights overflowed in the gradient step: the step or the slope of the student is too large"
+                "the weights overflowed in the gradient step: "
+                "the step or the slope of the student is too large"
             )
         return weights
 
-    def _candidates(self, slope: Any) -> Array:
-        """The step given; or 0 and the steps at which |X etat G| = move * |X W0| over the rows of the step, moves from 1/4 to 8."""
-        if self._settings.step is not None:
+    def _candidates(self, gradient: Weights | None) -> Float[Array, " steps"]:
+        """The step given; or 0 and those at which |X etat G| = move * |X W0|, of the MOVES."""
+        if self._settings.step is not None or gradient is None:
             return np.array([self._settings.step])
-        before, moved = self._kernel.spread(self._rows.blocks(FIRST), self._initial, slope)
+        before, moved = self._kernel.spread(self._rows.blocks(FIRST), self._initial, gradient)
         if not (0 < moved < math.inf and 0 < before < math.inf):
             return np.zeros(1)
         return np.array([0.0, *(move * math.sqrt(before / moved) for move in MOVES)])
 
-    def _choose(self, candidates: Array, slope: Any) -> Choice:
-        errors = np.array([self._errors(float(step), slope) for step in candidates])
+    def _choose(self, candidates: Float[Array, " steps"], gradient: Weights | None) -> Choice:
+        ridges = self._settings.ridges
+        errors = np.array([self._errors(float(step), gradient) for step in candidates])
         finite = np.isfinite(errors)
-        if (
-            self._rows.count(self._fitted) == 1 and not finite.any()
-        ):  # nothing to choose by: random features, most ridge
-            return Choice(candidates, errors, 0, int(np.argmax(self._settings.ridges)))
+        # One row is nothing to choose by: random features, most ridge.
+        if self._rows.count(self._fitted) == 1 and not finite.any():
+            return Choice(candidates, errors, step=0, ridge=int(np.argmax(ridges)))
         if not finite.any():
             raise NotConverged(
-                "no step and ridge gave a fit that can be trusted: try larger ridges, a smaller step or float64"
+                "no step and ridge gave a fit that can be trusted: "
+                "try larger ridges, a smaller step or float64"
             )
-        least = errors[finite].min()
-        places = np.argwhere(finite & (errors <= least * (1 + 1e-9)))
+        places = np.argwhere(finite & (errors <= errors[finite].min() * (1 + TIE)))
         step, ridge = min(
-            places.tolist(),
-            key=lambda place: (candidates[place[0]], -self._settings.ridges[place[1]]),
+            places.tolist(), key=lambda place: (candidates[place[0]], -ridges[place[1]])
         )
-        return Choice(candidates, errors, step, ridge)
+        return Choice(candidates, errors, step=step, ridge=ridge)
 
-    def _errors(self, step: float, slope: Any) -> Array:
-        """For every ridge: leave-one-out on the rows of the readout; on held-out rows where the step saw the former."""
+    def _errors(self, step: float, gradient: Weights | None) -> Float[Array, " ridges"]:
+        """For every ridge: leave-one-out on the rows of the readout.
+
+        Where the step saw those rows, the errors on the rows held out.
+        """
         kernel, rows, ridges = self._kernel, self._rows, self._settings.ridges
-        weights = self._stepped(FIRST, step, slope)
+        weights = self._stepped(FIRST, step, gradient)
         count = rows.count(self._fitted)
         path = ridge_path(kernel, lambda: rows.blocks(self._fitted), count, weights, ridges)
         if path is None:
             return np.full(len(ridges), np.inf)
         if not self._settings.reuses:
             return path.errors
-        held = kernel.errors(
-            rows.blocks(SECOND),
-            rows.count(SECOND),
-            weights,
-            path.centre,
-            path.offset,
-            path.solutions,
-        )
+        held = kernel.errors(rows.blocks(SECOND), rows.count(SECOND), weights, path.fits)
         return np.where(path.trusted & np.isfinite(held), held, np.inf)
 
     def _check_memory(self) -> None:
-        width, columns, rows, backend = (
-            self._settings.width,
-            self._rows.columns,
-            self._rows,
-            self._kernel.backend,
-        )
-        count = rows.count(BOTH)
+        # Rather too many than too few: the Gram matrix, its eigenvectors and their workspace, the
+        # features where they are kept whole, W and its changes, and what a block needs.
+        settings, rows, backend = self._settings, self._rows, self._kernel.backend
+        width, count = settings.width, rows.count(BOTH)
         square = 5 * width**2 if count >= width else 4 * count * width + 5 * count**2
-        numbers = square + 4 * columns * width + rows.block * (4 * width + 2 * columns)
+        numbers = square + 4 * rows.columns * width + rows.block * (4 * width + 2 * rows.columns)
         limit = backend.memory_limit()
         if limit is not None and numbers * backend.dtype.itemsize > limit:
             needed, free = numbers * backend.dtype.itemsize / 1e9, limit / 1e9
@@ -221,10 +227,13 @@ class Training:
             raise NotEnoughMemory("width", "small enough for the fit to fit in memory", width, hint)
 
 
-def leading_update(before: Array, after: Array) -> tuple[Array, Array]:
-    """The two leading singular values of W1 - W0 and its top left singular vector, its largest entry positive.
+def leading_update(
+    before: Weights, after: Weights
+) -> tuple[Float[Array, " 2"], Float[Array, " d"]]:
+    """The two leading singular values of W1 - W0 and its top left singular vector.
 
-    From the smaller of the two Gram matrices; the vector is 0 without a step.
+    From the smaller of the two Gram matrices. The largest entry of the vector is positive; without
+    a step it is 0.
     """
     update = np.asarray(after, dtype=float) - before
     tall = update.shape[0] > update.shape[1]

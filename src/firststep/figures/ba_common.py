@@ -1,21 +1,30 @@
-"""What the figures of [Ba] share: looks of curves, guide lines of a rate, lines through points that have no theory."""
+"""What the figures of [Ba] share: looks, points along an axis, guide lines of a rate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firststep import plots
+from firststep.figures.shape import Axis, Curve, Look, family
+from firststep.problem import Problem
 
-LOOKS = (
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from firststep.typing import Array, Float
+
+# From no step to the largest.
+LOOKS: tuple[Look, ...] = (
     ("grey", "v"),
     ("green", "^"),
     ("orange", "s"),
     ("blue", "o"),
     ("red", "D"),
-)  # from no step to the largest
+)
 
 
 def spaced(low: float, high: float, count: int) -> list[float]:
@@ -25,18 +34,44 @@ def spaced(low: float, high: float, count: int) -> list[float]:
 
 def around(peak: float, low: float, high: float, count: int = 21) -> list[float]:
     """Points from low to high that crowd at a peak in between."""
-    share = np.linspace(0, 1, count) ** 1.5
+    share = np.linspace(0, 1, count) ** 1.5  # the power by eye: a peak looks round
     left, right = peak * (low / peak) ** share[::-1], peak * (high / peak) ** share[1:]
     return [float(x) for x in (*left, *right)]
 
 
+SAMPLES = Axis(
+    "psi1",
+    r"samples per dimension $\psi_1 = n/d$",
+    (0.5, 16.0),
+    ticks=(0.5, 1, 2, 4, 8, 16),
+    spaced=spaced,
+    line=around(2.0, 0.5, 16.0),  # n = N where N = 2d
+)
+
+
+def small_steps(problem: Callable[..., Problem]) -> list[Curve]:
+    """``problem(x, eta)`` without a step (random features) and for eta = 2, 4, 8."""
+    (color, marker), *looks = LOOKS
+    still = Curve(
+        r"$\eta = 0$ (random features)",
+        partial(problem, eta=1),
+        model="random-features",
+        color=color,
+        marker=marker,
+    )
+    return [still, *family(problem, {rf"$\eta = {eta}$": {"eta": eta} for eta in (2, 4, 8)}, looks)]
+
+
 def guide(
-    rate: Callable[[Any], Any], ends: tuple[float, float], label: str, color: str = "red"
-) -> Callable[[Any], None]:
+    rate: Callable[[Float[Array, " x"]], Float[Array, " x"]],
+    ends: tuple[float, float],
+    label: str,
+    color: str = "red",
+) -> Callable[[Axes], None]:
     """Decoration: a thin dotted line of a rate, which says nothing about constants."""
     along = np.geomspace(*ends, 64)
 
-    def draw(axes: Any) -> None:
+    def draw(axes: Axes) -> None:
         axes.plot(
             along,
             rate(along),
@@ -49,8 +84,8 @@ def guide(
     return draw
 
 
-def joined(axes: Any) -> None:
-    """Decoration: faint lines through simulated points, to lead the eye where there is no theory."""
+def joined(axes: Axes) -> None:
+    """Decoration: faint lines through simulated points, to lead the eye where theory is none."""
     for container in list(axes.containers):
         points = container[0]
         axes.plot(

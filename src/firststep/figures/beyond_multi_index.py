@@ -1,11 +1,12 @@
 """Beyond one index: what one step learns of a teacher that is a sum of two terms.
 
-y = s_1(<x, theta_1>) + s_2(<x, theta_2>) + noise with orthonormal directions, relu student, Gaussian readout, beta = 1, step 2,
-noise 0.1. Left: the cosines of the step's direction v with both directions, for the two-ReLU teacher of [Ba] Figure 2 and for relu
-plus the even term (z^2 - 1)/2. In the limit they are c1_j/|v|, |v|^2 = sum_j c1_j^2 + E yhat^2/alpha0 with c1_j = E z s_j(z) and
-the residual yhat = y less the network's first output, as for a single index (lines). Right: the risk of the readout for the
-two-ReLU teacher, alpha0 = 4, ridge 0.05, against what the weights of each network predict (line; one direction), and without a
-step.
+y = s_1(<x, theta_1>) + s_2(<x, theta_2>) + noise with orthonormal directions, relu student,
+Gaussian readout, beta = 1, step 2, noise 0.1. Left: the cosines of the step's direction v with both
+directions, for the two-ReLU teacher of [Ba] Figure 2 and for relu plus the even term (z^2 - 1)/2.
+In the limit they are c1_j/|v|, |v|^2 = sum_j c1_j^2 + E yhat^2/alpha0 with c1_j = E z s_j(z) and
+the residual yhat = y less the network's first output, as for a single index (lines). Right: the
+risk of the readout for the two-ReLU teacher, alpha0 = 4, ridge 0.05, against what the weights of
+each network predict (line; one direction), and without a step.
 """
 
 from __future__ import annotations
@@ -13,29 +14,37 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from firststep import plots
 from firststep.activations import activation
-from firststep.figures.core import Curve, Figure, Row, Scale, row_of
+from firststep.figures.core import Bench, Figure
+from firststep.figures.shape import Axis, Curve, Panel, Row, Scale, draw_points
+from firststep.figures.verdict import row_of
 from firststep.problem import Problem
 from firststep.results import Estimate
 from firststep.simulation.running.execute import available_cores
 from firststep.simulation.running.layer import first_layer
 from firststep.simulation.running.simulate import simulate
 from firststep.simulation.running.workers import Workers
-from firststep.store import Store
-from firststep.sweep.engine import Watcher
-from firststep.sweep.executors import Executor
 from firststep.theory.given_layer.predict import predict_features
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from firststep.typing import Array, Float
 
 EVEN = "0.5*(z**2-1)"
 TEACHERS = {"relu + relu": ("relu", ("blue", "o")), "relu + even": (EVEN, ("orange", "s"))}
 BATCHES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 SAMPLES = (0.5, 1.0, 2.0, 4.0, 8.0)
 DIRECTIONS, RISK = "directions", "risk of relu + relu"
+STEP_SAMPLES = 4.0  # alpha0 on the right
+BATCH_AXIS = Axis("alpha0", r"step samples per dimension $\alpha_0$", ticks=BATCHES)
+SAMPLES_AXIS = Axis("alpha", r"samples per dimension $\alpha = n/d$", ticks=SAMPLES)
 
 
 def problem(alpha: float, alpha0: float) -> Problem:
@@ -52,7 +61,7 @@ def problem(alpha: float, alpha0: float) -> Problem:
 
 
 def cosines(second: str, alpha0: float) -> tuple[float, float]:
-    """c1_j/|v| of both terms. The first output of the network is E[at] c0 = 0 for a centred readout."""
+    """c1_j/|v| of both terms. The first output of the network is E[at] c0 = 0."""
     terms = [activation(each).moments for each in ("relu", second)]
     total = sum(each.mean for each in terms)
     square = (
@@ -64,6 +73,20 @@ def cosines(second: str, alpha0: float) -> tuple[float, float]:
     return terms[0].linear / norm, terms[1].linear / norm
 
 
+class Place(NamedTuple):
+    """A point of a panel: x, and the second term of its teacher."""
+
+    panel: str
+    second: str
+    x: float
+
+
+PLACES = (
+    *(Place(DIRECTIONS, second, x) for second, _ in TEACHERS.values() for x in BATCHES),
+    *(Place(RISK, "relu", x) for x in SAMPLES),
+)
+
+
 @dataclass(frozen=True)
 class Network:
     """The job of a worker: one network at one point."""
@@ -71,17 +94,9 @@ class Network:
     scale: Scale
     seed: int
 
-    @property
-    def points(self) -> list[tuple[str, str, float]]:
-        """Panel, second term and x of every point."""
-        left = [
-            (DIRECTIONS, second, alpha0) for second, _ in TEACHERS.values() for alpha0 in BATCHES
-        ]
-        return [*left, *((RISK, "relu", alpha) for alpha in SAMPLES)]
-
     def __call__(self, number: int) -> tuple[float, ...]:
         place, replicate = divmod(number, self.scale.replicates)
-        panel, second, x = self.points[place]
+        panel, second, x = PLACES[place]
         d = self.scale.dimension
         options: dict[str, Any] = dict(
             replicates=1,
@@ -93,7 +108,7 @@ class Network:
         if panel == DIRECTIONS:
             overlaps = simulate(problem(1.0, x), d, **options).teacher_overlaps.mean
             return tuple(float(each) for each in overlaps)
-        question = problem(x, 4.0)
+        question = problem(x, STEP_SAMPLES)
         found = simulate(question, d, **options)
         still = simulate(question, d, model="random-features", **options)
         layer = first_layer(question, d, self.seed, replicate, teacher_terms=(second,))
@@ -111,139 +126,99 @@ class Network:
 class SeveralTerms(Figure):
     """Cosines against their closed form, risks against the predictions from the weights."""
 
-    def compute(
-        self,
-        scale: Scale,
-        store: Store,
-        executor: Executor | None = None,
-        watch: Watcher | None = None,
-    ) -> list[Row]:
-        job = Network(scale, self.seed)
-        count = len(job.points) * scale.replicates
+    def compute(self, bench: Bench) -> list[Row]:
+        scale, each = bench.scale, bench.scale.replicates
+        count = len(PLACES) * each
         with Workers(min(available_cores(), count)) as workers:
-            found = dict(workers.run(job, range(count)))
+            found = dict(workers.run(Network(scale, self.seed), range(count)))
         rows: list[Row] = []
-        for place, point in enumerate(job.points):
-            values = np.array(
-                [found[place * scale.replicates + number] for number in range(scale.replicates)]
-            )
-            rows += (
-                self._cosine_rows(point, values, scale)
-                if point[0] == DIRECTIONS
-                else self._risk_rows(point, values, scale)
-            )
+        for number, place in enumerate(PLACES):
+            values = np.array([found[i] for i in range(number * each, (number + 1) * each)])
+            make = self._cosine_rows if place.panel == DIRECTIONS else self._risk_rows
+            rows += make(place, values, scale)
         return rows
 
     def _cosine_rows(
-        self, point: tuple[str, str, float], values: Any, scale: Scale
+        self, place: Place, values: Float[Array, "replicates terms"], scale: Scale
     ) -> Iterator[Row]:
-        panel, second, alpha0 = point
-        name = next(label for label, (term, _) in TEACHERS.items() if term == second)
-        for term, theory in enumerate(cosines(second, alpha0)):
-            curve = Curve(
-                f"{name}, term {term + 1}", lambda x: problem(1.0, x), quantity="teacher_overlaps"
+        name = next(label for label, (term, _) in TEACHERS.items() if term == place.second)
+        for term, theory in enumerate(cosines(place.second, place.x)):
+            yield row_of(
+                # A cosine of 0 is compared with its own scatter, which the verdict's relative
+                # bound does not know.
+                Curve(
+                    f"{name}, term {term + 1}",
+                    lambda x: problem(1.0, x),
+                    quantity="teacher_overlaps",
+                    judged=abs(theory) > 1e-9,
+                ),
+                panel=place.panel,
+                x=(BATCH_AXIS.name, place.x),
+                problem=problem(1.0, place.x).replace(dimension=scale.dimension),
+                simulated=Estimate(values[:, term]),
+                theory=theory,
+                bulk="closed form",
+                seed=self.seed,
             )
-            estimate = Estimate(values[:, term])
-            # a cosine of 0 is compared with its own scatter, which the verdict's relative bound does not know
-            judged = abs(theory) > 1e-9
-            question = problem(1.0, alpha0).replace(dimension=scale.dimension)
-            row = row_of(
-                panel, curve, "alpha0", alpha0, estimate, theory, "closed form", question, self.seed
+
+    def _risk_rows(
+        self, place: Place, values: Float[Array, "replicates risks"], scale: Scale
+    ) -> Iterator[Row]:
+        measured, predicted, still = values.T
+        step = Curve("one step", lambda x: problem(x, STEP_SAMPLES))
+        no_step = Curve("no step", lambda x: problem(x, 0.0), model="random-features", judged=False)
+        for curve, simulated, theory, bulk in (
+            (step, measured, predicted, "given layer"),
+            (no_step, still, math.nan, None),
+        ):
+            yield row_of(
+                curve,
+                panel=place.panel,
+                x=(SAMPLES_AXIS.name, place.x),
+                problem=problem(place.x, STEP_SAMPLES).replace(dimension=scale.dimension),
+                simulated=Estimate(simulated),
+                theory=theory,
+                bulk=bulk,
+                seed=self.seed,
             )
-            yield {**row, "judged": judged}
 
-    def _risk_rows(self, point: tuple[str, str, float], values: Any, scale: Scale) -> Iterator[Row]:
-        panel, _, alpha = point
-        question = problem(alpha, 4.0).replace(dimension=scale.dimension)
-        curve = Curve("one step", lambda x: problem(x, 4.0))
-        measured, predicted = values[:, 0], values[:, 1]
-        mean, estimate = float(predicted.mean()), Estimate(measured)
-        yield row_of(
-            panel,
-            curve,
-            "alpha",
-            alpha,
-            estimate,
-            mean,
-            "given layer",
-            question,
-            self.seed,
-            predicted,
-        )
-        still = Curve("no step", lambda x: problem(x, 0.0), model="random-features", judged=False)
-        yield row_of(
-            panel,
-            still,
-            "alpha",
-            alpha,
-            Estimate(values[:, 2]),
-            math.nan,
-            None,
-            question,
-            self.seed,
-        )
-
-    def draw(self, rows: Sequence[Row], scale: Scale, drawing: Any) -> None:
+    def draw(self, rows: Sequence[Row], scale: Scale, drawing: Drawing) -> None:
         left, right = plots.grid(drawing, 2, 2)
-        dense = np.geomspace(min(BATCHES), max(BATCHES), 60)
-        for name, (second, (color, marker)) in TEACHERS.items():
-            for term in (0, 1):
-                mine = [row for row in rows if row["curve"] == f"{name}, term {term + 1}"]
-                x, mean, error = (
-                    [row[key] for row in mine] for key in ("x_value", "simulated", "standard_error")
-                )
-                # the equal cosines of two equal terms lie on each other
-                shift, face = (1.04, "^" if marker == "o" else "v") if term else (1 / 1.04, marker)
-                plots.points(
-                    left,
-                    [each * shift for each in x],
-                    mean,
-                    error,
-                    label=mine[0]["curve"],
-                    color=color,
-                    marker=face,
-                )
-                plots.curve(
-                    left,
-                    dense,
-                    [cosines(second, alpha0)[term] for alpha0 in dense],
-                    color,
-                    None,
-                    "--" if term else "-",
-                )
-        left.set(
-            xscale="log",
-            xlabel=r"step samples per dimension $\alpha_0$",
-            ylabel=r"$\langle \hat v, \theta_j\rangle$",
-        )
-        left.set_title("the step's direction: relu learns a sum of two terms", fontsize=10)
-        plots.plain_ticks(left, (0.5, 1, 2, 4, 8, 16), ())
-        left.legend(fontsize=8, loc="upper left")
-        for label, color, marker in (("one step", "blue", "o"), ("no step", "grey", "v")):
-            mine = [row for row in rows if row["curve"] == label]
-            x, mean, error = (
-                [row[key] for row in mine] for key in ("x_value", "simulated", "standard_error")
-            )
-            plots.points(right, x, mean, error, label=label, color=color, marker=marker)
-            if label == "one step":
-                plots.curve(
-                    right, x, [row["theory"] for row in mine], color, "predicted from the weights"
-                )
-        bound = 2 * activation("relu").moments.nonlinear_variance
-        plots.level(right, bound, "kernel lower bound")
-        right.set(
-            xscale="log",
-            yscale="log",
-            xlabel=r"samples per dimension $\alpha = n/d$",
-            ylabel="test risk",
-        )
-        right.set_title(r"the risk: relu learns relu + relu, $\alpha_0 = 4$", fontsize=10)
-        plots.readable_logs(right)
-        plots.plain_ticks(right, SAMPLES, ())
-        right.legend(fontsize=8)
+        _draw_cosines(rows, left)
+        _draw_risks(rows, right)
 
-    def shape(self, scale: Scale) -> tuple[float, float]:
-        return 2 * self.size[0], self.size[1]
+
+def _draw_cosines(rows: Sequence[Row], axes: Axes) -> None:
+    dense = np.geomspace(min(BATCHES), max(BATCHES), 60)
+    for name, (second, (color, marker)) in TEACHERS.items():
+        for term in (0, 1):
+            label = f"{name}, term {term + 1}"
+            mine = [row for row in rows if row["curve"] == label]
+            # The equal cosines of two equal terms lie on each other.
+            shift, face = (1.04, "^" if marker == "o" else "v") if term else (1 / 1.04, marker)
+            draw_points(axes, mine, label, (color, face), shift=shift)
+            theory = [cosines(second, alpha0)[term] for alpha0 in dense]
+            plots.curve(axes, dense, theory, color, style="--" if term else "-")
+    axes.set(xscale="log", xlabel=BATCH_AXIS.label, ylabel=r"$\langle \hat v, \theta_j\rangle$")
+    axes.set_title("the step's direction: relu learns a sum of two terms", fontsize=10)
+    plots.plain_ticks(axes, BATCHES, ())
+    axes.legend(fontsize=8, loc="upper left")
+
+
+def _draw_risks(rows: Sequence[Row], axes: Axes) -> None:
+    for label, look in (("one step", ("blue", "o")), ("no step", ("grey", "v"))):
+        mine = [row for row in rows if row["curve"] == label]
+        draw_points(axes, mine, label, look)
+        if label == "one step":
+            x, theory = ([row[name] for row in mine] for name in ("x_value", "theory"))
+            plots.curve(axes, x, theory, look[0], label="predicted from the weights")
+    bound = 2 * activation("relu").moments.nonlinear_variance
+    plots.level(axes, bound, "kernel lower bound")
+    axes.set(xscale="log", yscale="log", xlabel=SAMPLES_AXIS.label, ylabel="test risk")
+    axes.set_title(r"the risk: relu learns relu + relu, $\alpha_0 = 4$", fontsize=10)
+    plots.readable_logs(axes)
+    plots.plain_ticks(axes, SAMPLES, ())
+    axes.legend(fontsize=8)
 
 
 FIGURE = SeveralTerms(
@@ -251,11 +226,12 @@ FIGURE = SeveralTerms(
     title="Two terms: one step finds the mean direction, weighted by their linear parts",
     source="firststep",
     caption=(
-        "The step points along the sum of the terms' directions weighted by their linear parts: half-way between two equal "
-        "terms, and not at all along an even one. After it the network learns a function of that one direction; what the weights "
-        "predict is what the network does. Lines on the left: closed form."
+        "The step points along the sum of the terms' directions weighted by their linear parts: "
+        "half-way between two equal terms, and not at all along an even one. After it the network "
+        "learns a function of that one direction; what the weights predict is what the network "
+        "does. Lines on the left: closed form."
     ),
-    panels=lambda scale: (),
+    panels=lambda _: [Panel((), BATCH_AXIS, title=DIRECTIONS), Panel((), SAMPLES_AXIS, title=RISK)],
     quick=Scale(dimension=300, replicates=8),
     full=Scale(dimension=800, replicates=16, full=True),
 )

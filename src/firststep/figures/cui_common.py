@@ -1,49 +1,25 @@
-"""What the figures of [Cui] share: looks, and a figure whose panels have one legend below them."""
+"""What the figures of [Cui] share: their axes and their setting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from firststep.figures.core import Figure, Row, Scale
+from firststep.figures.shape import Axis, Curve
+from firststep.problem import Problem
 
-LOOKS = (("blue", "o"), ("orange", "s"), ("green", "^"), ("red", "D"), ("pink", "v"))
 CENTERED_RELU = "relu(z) - 0.3989422804014327"  # relu minus its Gaussian mean
+SAMPLES = Axis(
+    "alpha", r"samples per dimension $\alpha = n/d$", (0.5, 8.0), ticks=(0.5, 1, 2, 4, 8)
+)
 
 
-@dataclass(frozen=True)
-class SharedLegend(Figure):
-    """Panels with the same curves: their labels stand once, below all of them, where they hide nothing."""
-
-    legend_columns: int = 5
-
-    def draw(self, rows: Sequence[Row], scale: Scale, drawing: Any) -> None:
-        super().draw(rows, scale, drawing)
-        legend_below(drawing, scale, self.legend_columns)
+def cui(sigma: str, sigma_star: str, **given: Any) -> Problem:
+    """The paper's setting: beta = 1 and lambda = 0.1 in its convention."""
+    return Problem.from_cui(sigma=sigma, sigma_star=sigma_star, beta=1.0, lambda_=0.1, **given)
 
 
-def legend_below(drawing: Any, scale: Scale, columns: int, title: str = "") -> None:
-    """One legend for all axes of a picture, below them, points first, with the size of the simulations as its title."""
-    pairs = [
-        pair
-        for axes in drawing.axes
-        for pair in zip(*axes.get_legend_handles_labels(), strict=True)
-    ]
-    pairs.sort(
-        key=lambda pair: not hasattr(pair[0], "lines")
-    )  # simulated points come with their error bars
-    found = {label: handle for handle, label in pairs}
-    title = (
-        title
-        or f"lines: theory; points: simulation, d = {scale.dimension}, mean ± s.e. of {scale.replicates}"
-    )
-    drawing.legend(
-        list(found.values()),
-        list(found),
-        loc="outside lower center",
-        ncols=columns,
-        fontsize=9,
-        title=title,
-        title_fontsize=9,
-    )
+# The spiked model with the isotropic theory that describes it.
+spiked = partial(Curve, model="spiked", color="orange", marker="s", style="--")
+# Theory alone, of the network without a step.
+without_step = partial(Curve, model=None, style=":")

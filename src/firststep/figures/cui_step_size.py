@@ -1,113 +1,88 @@
-"""[Cui], third experiment: risk against the size of the step, its optimum, and steps that are too large.
+"""[Cui], third experiment: risk against the size of the step, its optimum, and too large steps.
 
-tanh learns tanh with readout ones, and relu learns tanh with readout signs, after steps on three batches. beta = 1, alpha = 2,
-rows on the sphere, lambda = 0.1 in the paper's convention; the paper asks for the best step between feature learning and
-stability, the numbers are chosen here. Stars: the optimal step of the theory (``firststep.optimal``) at the dimension of the
-simulations.
+tanh learns tanh with readout ones, and relu learns tanh with readout signs, after steps on three
+batches. beta = 1, alpha = 2, rows on the sphere, lambda = 0.1 in the paper's convention; the paper
+asks for the best step between feature learning and stability, the numbers are chosen here. Stars:
+the optimal step of the theory (``firststep.optimal``) at the dimension of the simulations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from firststep.figures.core import Curve, Panel, Scale
-from firststep.figures.cui_common import LOOKS, SharedLegend
+from firststep.figures.core import Figure
+from firststep.figures.cui_common import cui, without_step
+from firststep.figures.shape import LOOKS, Axis, Panel, Scale, family, rounded
 from firststep.plots import COLORS
 from firststep.problem import Problem
 from firststep.theory.one_step.optimum import optimal
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 BATCHES = (0.5, 2.0, 8.0)  # alpha0
 RANGE = (0.05, 20.0)
 PAIRS = (("tanh", "ones"), ("relu", "signs"))
-TICKS = (0.05, 0.2, 1, 5, 20)
+STEP = Axis(
+    "step",
+    r"step size $\tilde\eta$",
+    RANGE,
+    ticks=(0.05, 0.2, 1, 5, 20),
+    spaced=partial(rounded, decimals=4),
+)
 
 
-def problem(student: str, readout: str, alpha0: float, step: float) -> Problem:
-    return Problem.from_cui(
-        sigma=student,
-        sigma_star="tanh",
-        alpha=2.0,
-        alpha0=alpha0,
-        beta=1.0,
-        eta_tilde=step,
-        lambda_=0.1,
-        readout=readout,
-    )
-
-
-def curves(scale: Scale, student: str, readout: str) -> list[Curve]:
-    at = np.round(np.geomspace(*RANGE, scale.points), 4)
-
-    def curve(alpha0: float, color: str, marker: str) -> Curve:
-        label = rf"step on $\alpha_0 = {alpha0:g}$"
-        return Curve(
-            label,
-            lambda step: problem(student, readout, alpha0, step),
-            at,
-            color=color,
-            marker=marker,
-        )
-
-    return [curve(alpha0, *look) for alpha0, look in zip(BATCHES, LOOKS, strict=False)]
+def problem(step: float, student: str, readout: str, alpha0: float = 1.0) -> Problem:
+    return cui(student, "tanh", alpha=2.0, alpha0=alpha0, eta_tilde=step, readout=readout)
 
 
 @cache
 def best(student: str, readout: str, alpha0: float, dimension: int) -> tuple[float, float]:
     """The optimal step and its risk."""
-    found = optimal(
-        problem(student, readout, alpha0, 1.0).replace(dimension=dimension),
-        "step",
-        ranges={"step": RANGE},
-    )
+    question = problem(1.0, student, readout, alpha0).replace(dimension=dimension)
+    found = optimal(question, "step", ranges={"step": RANGE})
     return found.values["step"], found.risk
 
 
-def panels(scale: Scale) -> Sequence[Panel]:
-    return [_panel(scale, student, readout) for student, readout in PAIRS]
+def panel(scale: Scale, student: str, readout: str) -> Panel:
+    taken = partial(problem, student=student, readout=readout)
 
-
-def _panel(scale: Scale, student: str, readout: str) -> Panel:
-    def stars(axes: Any) -> None:
+    def stars(axes: Axes) -> None:
+        look: dict[str, Any] = dict(
+            markersize=13, markeredgecolor="black", linestyle="none", zorder=5
+        )
         for alpha0, (color, _) in zip(BATCHES, LOOKS, strict=False):
             step, risk = best(student, readout, alpha0, scale.dimension)
-            look = dict(markersize=13, markeredgecolor="black", linestyle="none", zorder=5)
             axes.plot([step], [risk], "*", color=COLORS[color], **look)
         axes.plot([], [], "*", color="white", **look, label="optimal step")
 
-    still = Curve(
-        "no step",
-        lambda step: problem(student, readout, 0.0, 1.0),
-        line=RANGE,
-        model=None,
-        color="grey",
-        style=":",
-    )
-    bound = problem(student, readout, 1.0, 1.0).kernel_lower_bound
+    steps = {rf"step on $\alpha_0 = {alpha0:g}$": {"alpha0": alpha0} for alpha0 in BATCHES}
+    still = without_step("no step", lambda _: taken(1.0, alpha0=0.0), line=RANGE, color="grey")
     return Panel(
-        [*curves(scale, student, readout), still],
-        "step",
-        r"step size $\tilde\eta$",
+        [*family(taken, steps), still],
+        STEP,
         title=f"{student} learns tanh, readout {readout}",
-        xticks=TICKS,
         yticks=(0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5),
-        levels=[(bound, "kernel lower bound")],
-        legend=None,
+        bound=taken(1.0),
         decorate=stars,
     )
 
 
-FIGURE = SharedLegend(
+def panels(scale: Scale) -> Sequence[Panel]:
+    return [panel(scale, student, readout) for student, readout in PAIRS]
+
+
+FIGURE = Figure(
     name="cui-step-size",
     title="The size of the step: too small to learn, too large to generalise",
     source="[Cui] learning-rate experiment",
     caption=(
-        "A short step leaves random features. A longer one learns the teacher's direction, the better the larger its batch, and "
-        "the risk has a minimum. Beyond it the bulk of the weights grows with the noise of the gradient: on a small batch the "
-        "network is soon worse than without any step, while larger batches allow steps several times as long."
+        "A short step leaves random features. A longer one learns the teacher's direction, the "
+        "better the larger its batch, and the risk has a minimum. Beyond it the bulk of the "
+        "weights grows with the noise of the gradient: on a small batch the network is soon worse "
+        "than without any step, while larger batches allow steps several times as long."
     ),
     panels=panels,
     quick=Scale(dimension=400, replicates=12, points=7),

@@ -1,19 +1,27 @@
-"""A picture of any sweep: one quantity along one axis, theory as lines, simulation as points with one standard error."""
+"""A picture of any sweep: one quantity along one axis.
+
+Theory as lines, simulation as points with one standard error.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from firststep import plots
 from firststep.errors import InvalidParameter, nearest
-from firststep.sweep.experiment import Axis, Experiment
+from firststep.sweep.experiment import Experiment
+from firststep.sweep.grid import Axis
 from firststep.sweep.run import Sweep
 from firststep.sweep.table import NUMBERS
 
-MOST_LINES = 7
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_LINES = 7  # as many as there are colours
+WIDE = 8  # ratio of the largest to the smallest from which an axis is logarithmic
 _STYLES = {"exact": "-", "isotropic": "--"}
 
 
@@ -67,9 +75,29 @@ def _same(value: Any, wanted: str) -> bool:
         return str(value) == wanted
 
 
+class Kind(NamedTuple):
+    """What is drawn as one line or one set of points."""
+
+    verb: str
+    model: str
+    bulk: str
+    dimension: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Kind:
+        return cls(row["verb"], row["model"], row["bulk"], str(row["dimension"]))
+
+
+class Line(NamedTuple):
+    """The rows that differ only along x and in what was computed, and the words for the rest."""
+
+    label: str
+    rows: Sequence[Mapping[str, Any]]
+
+
 def draw(
     sweep: Sweep,
-    axes: Any,
+    axes: Axes,
     x: str | None = None,
     y: str = "risk",
     where: Mapping[str, str] | None = None,
@@ -84,43 +112,11 @@ def draw(
         raise InvalidParameter(
             "y", "computed for at least one point", y, "run the sweep first, or choose other points"
         )
-    together = next(axis.values for axis in experiment.axes if along in axis.values)
-    others = [name for axis in experiment.axes for name in axis.values if name not in together]
-    lines: dict[tuple[Any, ...], list[Any]] = {}
-    for row in rows:
-        lines.setdefault(tuple(row[name] for name in others), []).append(row)
-    if len(lines) > MOST_LINES:
-        varying = [
-            name for place, name in enumerate(others) if len({key[place] for key in lines}) > 1
-        ]
-        hint = (
-            "fix some of "
-            + ", ".join(varying)
-            + f", for instance --where {varying[0]}={next(iter(lines))[others.index(varying[0])]}"
-        )
-        raise InvalidParameter(
-            "where",
-            f"given so that at most {MOST_LINES} lines are left",
-            f"{len(lines)} lines",
-            hint,
-        )
-    _draw_lines(
-        axes,
-        lines,
-        [name for i, name in enumerate(others) if len({key[i] for key in lines}) > 1],
-        others,
-        along,
-        y,
-    )
-    values = [row[along] for row in rows]
-    positive = min(values) > 0 and max(values) > 8 * min(values)
-    heights = [row["mean"][y] for row in rows]
-    axes.set(
-        xlabel=along.replace("_", " "),
-        ylabel=y.replace("_", " "),
-        xscale="log" if positive else "linear",
-    )
-    if min(heights) > 0 and max(heights) > 8 * min(heights):
+    _draw_lines(axes, _lines(experiment, rows, along), along, y)
+    axes.set(xlabel=along.replace("_", " "), ylabel=y.replace("_", " "))
+    if _is_wide([row[along] for row in rows]):
+        axes.set_xscale("log")
+    if _is_wide([row["mean"][y] for row in rows]):
         axes.set_yscale("log")
     plots.readable_logs(axes)
     fixed = ", ".join(f"{name} = {value}" for name, value in (where or {}).items())
@@ -129,75 +125,70 @@ def draw(
         axes.legend(fontsize=8)
 
 
-def _draw_lines(
-    axes: Any,
-    lines: Mapping[tuple[Any, ...], Sequence[Any]],
-    varying: list[str],
-    others: list[str],
-    along: str,
-    y: str,
-) -> None:
-    """A colour for every line, or for every model where there is one line only; a marker for every model.
+def _is_wide(values: Sequence[float]) -> bool:
+    return min(values) > 0 and max(values) > WIDE * min(values)
 
-    Random features know nothing of the step: what is the same for several lines is drawn once, in grey.
+
+def _lines(experiment: Experiment, rows: Sequence[Mapping[str, Any]], along: str) -> list[Line]:
+    """The rows by the values of the other axes; labels name those that vary."""
+    together = next(axis.values for axis in experiment.axes if along in axis.values)
+    others = [name for axis in experiment.axes for name in axis.values if name not in together]
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in others), []).append(row)
+    varying = [name for i, name in enumerate(others) if len({key[i] for key in groups}) > 1]
+    if len(groups) > MOST_LINES:
+        first = next(iter(groups))[others.index(varying[0])]
+        hint = f"fix some of {', '.join(varying)}, for instance --where {varying[0]}={first}"
+        allowed = f"given so that at most {MOST_LINES} lines are left"
+        raise InvalidParameter("where", allowed, f"{len(groups)} lines", hint)
+    return [
+        Line(", ".join(f"{name} = {_short(mine[0][name])}" for name in varying), mine)
+        for mine in groups.values()
+    ]
+
+
+def _draw_lines(axes: Axes, lines: Sequence[Line], along: str, y: str) -> None:
+    """A colour for every line, or every model where there is one line; a marker for every model.
+
+    Random features know nothing of the step: what is the same for several lines is drawn once, in
+    grey.
     """
-    models = list(
-        dict.fromkeys(
-            row["model"] for rows in lines.values() for row in rows if row["verb"] == "simulate"
-        )
-    )
+    simulated = (row for line in lines for row in line.rows if row["verb"] == "simulate")
+    models = list(dict.fromkeys(row["model"] for row in simulated))
     colors = [color for color in plots.COLORS if color != "grey"]
     styles: dict[str, str] = {}
     drawn: set[tuple[Any, ...]] = set()
-    for (key, rows), color in zip(lines.items(), colors, strict=False):
-        label = ", ".join(f"{name} = {_short(key[others.index(name)])}" for name in varying)
-        kinds: dict[tuple[str, str, str, str], list[Any]] = {}
-        for row in sorted(rows, key=lambda row: row[along]):
-            kinds.setdefault(
-                (row["verb"], row["model"], row["bulk"], str(row["dimension"])), []
-            ).append(row)
-        several = len({(verb, dimension) for verb, _, _, dimension in kinds}) > len(
-            {verb for verb, *_ in kinds}
-        )
-        for (verb, model, bulk, dimension), mine in kinds.items():
-            size = f", d = {dimension}" if several else ""
-            place, mean = [row[along] for row in mine], [row["mean"][y] for row in mine]
-            if verb == "predict":
-                styles[f"theory, {bulk} bulk"] = _STYLES[bulk]
-                plots.curve(
-                    axes,
-                    place,
-                    mean,
-                    color,
-                    None if models else _join(label, size.lstrip(", ")),
-                    _STYLES[bulk],
-                )
+    for line, color in zip(lines, colors, strict=False):
+        kinds: dict[Kind, list[Mapping[str, Any]]] = {}
+        for row in sorted(line.rows, key=lambda row: row[along]):
+            kinds.setdefault(Kind.of(row), []).append(row)
+        sizes = {(kind.verb, kind.dimension) for kind in kinds}
+        several = len(sizes) > len({kind.verb for kind in kinds})
+        for kind, mine in kinds.items():
+            size = f", d = {kind.dimension}" if several else ""
+            x, mean = [row[along] for row in mine], [row["mean"][y] for row in mine]
+            if kind.verb == "predict":
+                label = None if models else _join(line.label, size.lstrip(", "))
+                styles[f"theory, {kind.bulk} bulk"] = _STYLES[kind.bulk]
+                plots.curve(axes, x, mean, color, label=label, style=_STYLES[kind.bulk])
                 still = tuple(row["mean"].get("random_features_risk", math.nan) for row in mine)
-                if (
-                    y == "risk"
-                    and "random-features" in models
-                    and bulk == "exact"
-                    and still not in drawn
-                ):
+                asked = y == "risk" and "random-features" in models and kind.bulk == "exact"
+                if asked and still not in drawn:
                     drawn.add(still)
                     styles["theory, no step"] = ":"
-                    plots.curve(axes, place, still, "grey", None, ":")
+                    plots.curve(axes, x, still, "grey", style=":")
                 continue
-            if model == "random-features":
+            place, words = models.index(kind.model), _join(line.label, kind.model + size)
+            shade = color if len(lines) > 1 else colors[place % len(colors)]
+            if kind.model == "random-features":
                 if tuple(mean) in drawn:
                     continue
                 drawn.add(tuple(mean))
-            shade = (
-                "grey"
-                if model == "random-features"
-                else color
-                if len(lines) > 1
-                else colors[models.index(model) % len(colors)]
-            )
-            marker = plots.MARKERS[models.index(model) % len(plots.MARKERS)]
-            words = model + size if model == "random-features" else _join(label, model + size)
+                shade, words = "grey", kind.model + size
             error = [row["standard_error"][y] for row in mine]
-            plots.points(axes, place, mean, error, label=words, color=shade, marker=marker)
+            marker = plots.MARKERS[place % len(plots.MARKERS)]
+            plots.points(axes, x, mean, error, label=words, color=shade, marker=marker)
     for words, style in styles.items():
         plots.style_key(axes, words, style)
 

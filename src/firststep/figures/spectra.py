@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,13 @@ from firststep.results import with_error
 from firststep.spectrum import Spectrum, distance, is_wide, spectrum
 from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from firststep.typing import Array, Float
+
 ENDINGS = (".png", ".pdf", ".svg")
+REACH = 2.5  # times the edge of the bulk: an outlier beyond would leave little room for the bulk
 LABELS = {"weights": r"singular value of $W_1$", "kernel": r"eigenvalue of $F^TF/n$"}
 
 
@@ -30,48 +36,48 @@ def prepare(path: Path) -> None:
     plots.prepare(path.parent)
 
 
-def draw(axes: Any, found: Spectrum, other: SpectralLaw | None = None, legend: bool = True) -> None:
-    """One spectrum; ``other``: a second law, dashed. A wide one is drawn on a logarithmic axis, as a density of the logarithm.
+def draw(
+    axes: Axes, found: Spectrum, other: SpectralLaw | None = None, legend: bool = True
+) -> None:
+    """One spectrum; ``other``: a second law, dashed.
 
-    Outliers beyond a linear axis are written, not drawn.
+    A wide one is drawn on a logarithmic axis, as a density of the logarithm. Outliers beyond a
+    linear axis are written, not drawn.
     """
     law, wide = found.law, is_wide(found.law)
-    reach = 1.15 * max(
-        law.edges[1],
-        found.bins[-1],
-        *(value for value in law.outliers if wide or value < 2.5 * law.edges[1]),
-    )
+    near = [value for value in law.outliers if wide or value < REACH * law.edges[1]]
+    reach = 1.15 * max(law.edges[1], found.bins[-1], *near)
     if wide:
-        heights = (
-            found.histogram
-            * (found.bins[1:] - found.bins[:-1])
-            / np.log(found.bins[1:] / found.bins[:-1])
-        )
         axes.set_xscale("log")
-    else:
-        heights = found.histogram
-    axes.stairs(
-        heights,
-        found.bins,
-        fill=True,
-        color=plots.COLORS["sky"],
-        alpha=0.55,
-        label=f"{found.replicates} networks",
-    )
-    for each, color, style in (
-        (law, "blue", "-"),
-        *([(other, "red", "--")] if other is not None else []),
-    ):
-        plots.curve(
-            axes,
-            each.values,
-            each.density * (each.values if wide else 1.0),
-            color,
-            f"{each.bulk} bulk",
-            style,
-        )
+    heights = _heights(found, wide)
+    label = f"{found.replicates} networks"
+    axes.stairs(heights, found.bins, fill=True, color=plots.COLORS["sky"], alpha=0.55, label=label)
+    for each, color, style in ((law, "blue", "-"), (other, "red", "--")):
+        if each is not None:
+            density = each.density * (each.values if wide else 1.0)
+            plots.curve(axes, each.values, density, color, label=f"{each.bulk} bulk", style=style)
+    # A density may be infinite at 0, which must not set the height of the picture.
     shown = law.density * law.values if wide else law.density[law.values > 0.02 * law.edges[1]]
     top = 1.12 * max(float(heights.max()), float(shown.max()))
+    _draw_outliers(axes, found, reach, top)
+    axes.set(xlim=(0.7 * found.bins[0] if wide else 0, reach), ylim=(0, top), xlabel=LABELS[law.of])
+    axes.set_ylabel("density of the logarithm" if wide else "density")
+    if wide:
+        plots.readable_logs(axes)
+    if legend:
+        axes.legend(fontsize=8, loc="upper right")
+
+
+def _heights(found: Spectrum, wide: bool) -> Float[Array, " bins"]:
+    """The histogram as a density, of the logarithm if it is wide."""
+    if not wide:
+        return found.histogram
+    low, high = found.bins[:-1], found.bins[1:]
+    return found.histogram * (high - low) / np.log(high / low)
+
+
+def _draw_outliers(axes: Axes, found: Spectrum, reach: float, top: float) -> None:
+    """Those within reach as markers at the foot, the others in words below the legend."""
     inside = [level for level in found.outliers if level.theory < reach]
     outside = [level for level in found.outliers if level.theory >= reach]
     if inside:
@@ -99,17 +105,16 @@ def draw(axes: Any, found: Spectrum, other: SpectralLaw | None = None, legend: b
             f"theory {each.theory:.4g}, networks {with_error(each.simulated, each.standard_error)}"
             for each in outside
         ]
-        box = dict(facecolor="white", edgecolor="none", alpha=0.85, pad=2)
-        text = "\n".join(lines) + r" $\rightarrow$"
         axes.text(
-            0.98, 0.72, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, bbox=box
-        )  # below the legend
-    axes.set(xlim=(0.7 * found.bins[0] if wide else 0, reach), ylim=(0, top), xlabel=LABELS[law.of])
-    axes.set_ylabel("density of the logarithm" if wide else "density")
-    if wide:
-        plots.readable_logs(axes)
-    if legend:
-        axes.legend(fontsize=8, loc="upper right")
+            0.98,
+            0.72,
+            "\n".join(lines) + r" $\rightarrow$",
+            transform=axes.transAxes,
+            ha="right",
+            va="top",
+            fontsize=8,
+            bbox=dict(facecolor="white", edgecolor="none", alpha=0.85, pad=2),
+        )
 
 
 def write(found: Spectrum, path: Path) -> tuple[Path, Path]:
@@ -159,8 +164,10 @@ def overview(folder: Path, dimension: int = 1000, replicates: int = 4) -> Path:
             found = spectrum(scene.problem, scene.of, dimension, replicates)
             other = spectral_law(found.law.problem, scene.of, "isotropic")
             draw(axes, found, other, legend=scene is SCENES[3])
-            words = f"Kolmogorov-Smirnov distance {found.distance:.4f} (exact), {distance(other, found.simulated):.4f} (isotropic)"
-            axes.set_title(f"{scene.title}\n{words}", fontsize=9.5)
+            apart = distance(other, found.simulated)
+            words = f"{found.distance:.4f} (exact), {apart:.4f} (isotropic)"
+            title = f"{scene.title}\nKolmogorov-Smirnov distance {words}"
+            axes.set_title(title, fontsize=9.5)
             print(found, flush=True)
         return plots.save(drawing, folder / "spectra-overview.png")
 

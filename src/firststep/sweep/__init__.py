@@ -1,1 +1,1 @@
-"""Grids of problems, computed once, in any order, on any number of processes and machines, and kept in a store."""
+"""Grids of problems, computed once, on any number of processes and machines, kept in a store."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from firststep.results import versions
 from firststep.store import DONE, LOST, REFUSED, Record, Store
 from firststep.sweep.executors import Executor, ThisMachine
-from firststep.sweep.units import Unit, remaining
+from firststep.sweep.units import Unit, Wanted, remaining
 
 
 @dataclass
@@ -69,8 +68,8 @@ def execute(
 ) -> Tally:
     """Compute what the store does not have yet, one transaction for each unit that finishes.
 
-    ``retry`` also computes again what had no answer. Ctrl-C, a full disk and the death of this process lose at most the units that
-    were being computed.
+    ``retry`` also computes again what had no answer. Ctrl-C, a full disk and the death of this
+    process lose at most the units that were being computed.
     """
     statuses: Mapping[str, str] = store.statuses()
     left = remaining(units, statuses, retry)
@@ -97,10 +96,10 @@ def _packages(units: Sequence[Unit]) -> tuple[str, ...]:
     return ("jax", "jaxlib") if on_device else ()
 
 
-def results_of(units: Sequence[Unit], store: Store) -> dict[Any, Record]:
-    """The records of units, by their identity (problem, computation, replicate)."""
+def results_of(units: Sequence[Unit], store: Store) -> dict[Wanted, Record]:
+    """The records of units, by what was wanted."""
     keys = [wanted.key for unit in units for wanted in unit.wanted]
     return {
-        (record.problem, record.computation, record.replicate): record
+        Wanted(record.problem, record.computation, record.replicate): record
         for record in store.records(keys)
     }

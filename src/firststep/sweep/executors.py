@@ -1,4 +1,7 @@
-"""Where units are computed: in this process, in worker processes of this machine, or on a Dask cluster: with the same results."""
+"""Where units are computed: in this process, in workers of this machine, or on a Dask cluster.
+
+The results are the same.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from firststep.simulation.running.workers import Workers
 from firststep.store import Record
 from firststep.sweep.units import Replicate, Unit, compute, lost
 
-_IN_FLIGHT = 4  # units sent ahead to a Dask worker thread
+_IN_FLIGHT = 4  # units sent ahead to a Dask worker thread: it never waits for the network
+_LEAST_AHEAD = 8  # in all: a worker that joins finds something to do
+_DASK_TIMEOUT = "10s"  # for a scheduler to answer
 
 
 class Executor(Protocol):
@@ -35,7 +40,7 @@ class ThisMachine:
         return "this machine"
 
     def count(self, units: Sequence[Unit]) -> int:
-        """As many processes as asked for, or as there are cores and memory; one where a GPU may be at work."""
+        """As many processes as asked for, or as cores and memory allow; one for a GPU."""
         on_device = any(
             isinstance(unit, Replicate) and unit.options.get("backend") == "jax" for unit in units
         )
@@ -92,7 +97,8 @@ def _records(unit: Unit, answer: Any) -> list[Record]:
 class Dask:
     """A Dask cluster: the address of a scheduler, or a ``distributed.Client``.
 
-    The workers need firststep and its dependencies. Dask sends the unit of a worker that dies to another one.
+    The workers need firststep and its dependencies. Dask sends the unit of a worker that dies to
+    another one.
     """
 
     def __init__(self, client: Any) -> None:
@@ -105,7 +111,7 @@ class Dask:
         self._own = isinstance(client, str)
         if self._own:
             try:
-                client = Client(client, timeout="10s", set_as_default=False)
+                client = Client(client, timeout=_DASK_TIMEOUT, set_as_default=False)
             except (OSError, ValueError, TimeoutError) as error:
                 hint = " ".join(str(error).split())
                 raise InvalidParameter(
@@ -124,7 +130,7 @@ class Dask:
         from distributed import as_completed
 
         threads = sum(self.client.nthreads().values())
-        ahead = max(8, _IN_FLIGHT * threads)
+        ahead = max(_LEAST_AHEAD, _IN_FLIGHT * threads)
         waiting = iter(enumerate(units))
         places: dict[str, int] = {}
 

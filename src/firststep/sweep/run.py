@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from firststep.errors import InvalidParameter
 from firststep.problem import whole
@@ -18,13 +18,17 @@ from firststep.sweep.executors import Dask, Executor, ThisMachine
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.units import describe
 
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
     """The results of an experiment, as far as they are computed.
 
-    ``rows`` has one entry per result; ``summary`` one per point, with means and standard errors over replicates; ``frame`` and
-    ``dataset`` are the same for pandas and xarray.
+    ``rows`` has one entry per result; ``summary`` one per point, with means and standard errors
+    over replicates; ``frame`` and ``dataset`` are the same for pandas and xarray.
     """
 
     experiment: Experiment
@@ -37,14 +41,14 @@ class Sweep:
         """Whether every result is there, with a number."""
         return self.tally.finished == self.tally.wanted and not self.failures
 
-    def summary(self) -> list[dict[str, Any]]:
+    def summary(self) -> list[table.Row]:
         return table.summary(self.rows)
 
-    def frame(self) -> Any:
+    def frame(self) -> pandas.DataFrame:
         """A pandas DataFrame, one row per result."""
         return table.frame(self.rows)
 
-    def dataset(self) -> Any:
+    def dataset(self) -> xarray.Dataset:
         """An xarray Dataset over the axes of the experiment."""
         return table.dataset(self.experiment, self.rows)
 
@@ -103,8 +107,10 @@ def run_sweep(
     """Compute what is missing of an experiment and return all of it.
 
     Args:
-        experiment: an ``Experiment``, a dictionary of the shape of its TOML file, or the path of such a file.
-        store: the file of results; what it holds is not computed again. Without one the results live only in what is returned.
+        experiment: an ``Experiment``, a dictionary of the shape of its TOML file, or the path of
+            such a file.
+        store: the file of results; what it holds is not computed again. Without one the results
+            live only in what is returned.
         workers: processes of this machine; default: as many as there are cores.
         dask: the address of a Dask scheduler or a ``distributed.Client``, instead of this machine.
         shard: "i/n": only this part of the work, for job arrays.
@@ -147,12 +153,8 @@ def advance(
         raise InvalidParameter("workers", "left out with dask", workers, "the cluster has its own")
     executor: Executor = Dask(dask) if dask is not None else ThisMachine(workers)
     tally = execute(units, store, executor, experiment=experiment.name, retry=retry, watch=watch)
-    return State(
-        tally,
-        _failures(
-            store, {wanted.key for unit in units for wanted in unit.wanted}, store.statuses()
-        ),
-    )
+    keys = {wanted.key for unit in units for wanted in unit.wanted}
+    return State(tally, _failures(store, keys, store.statuses()))
 
 
 def standing(experiment: Experiment, store: Store) -> State:

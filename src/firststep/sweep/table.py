@@ -1,4 +1,4 @@
-"""The results of an experiment as tables: rows, means over replicates, CSV, Parquet, pandas and xarray."""
+"""The results of an experiment as tables: rows, means, CSV, Parquet, pandas and xarray."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import importlib.util
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from firststep.problem import Problem
 from firststep.store import DONE, key_of
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.units import PREDICTED, Predictions, Replicate, Wanted, identity
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
 
 Row = dict[str, Any]
 FIELDS = tuple(Problem.model_fields)
@@ -41,7 +45,7 @@ COLUMNS = (*WHAT[:5], *FIELDS, *WHAT[5:], *NUMBERS)
 
 
 class Place(NamedTuple):
-    """Where a result stands in the table: the key of its record and the first columns of its row."""
+    """Where a result stands in the table: its key and the first columns of its row."""
 
     key: str
     what: tuple[Any, ...]  # verb, model, bulk, replicate, seed
@@ -92,7 +96,7 @@ def _row(place: Place, found: tuple[str, str, str, float]) -> Row:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """No search for reference cycles meanwhile: many small dictionaries make it slow, and there are none."""
+    """No search for reference cycles meanwhile: many small dictionaries make it slow."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -103,7 +107,10 @@ def _without_collection() -> Iterator[None]:
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
-    """One entry per problem and computation: ``mean``, ``standard_error`` and ``count`` of every number over the replicates."""
+    """One entry per problem and computation, over the replicates.
+
+    ``mean`` and ``standard_error`` of every number, and ``count``.
+    """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["status"] == DONE:
@@ -133,15 +140,17 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
         with partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
-            writer.writerows(
-                [row.get(name) for name in COLUMNS] for row in rows
-            )  # None is written as nothing
+            # None is written as nothing.
+            writer.writerows([row.get(name) for name in COLUMNS] for row in rows)
 
     _replace(path, write)
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Column by column: fit for Parquet and pandas. The dimension is a number, inf where theory takes the limit."""
+    """Column by column: fit for Parquet and pandas.
+
+    The dimension is a number, inf where theory takes the limit.
+    """
     table: dict[str, list[Any]] = {}
     for name in COLUMNS:
         values: list[Any] = [row.get(name) for row in rows]
@@ -155,7 +164,7 @@ def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return table
 
 
-def frame(rows: Sequence[Row]) -> Any:
+def frame(rows: Sequence[Row]) -> pandas.DataFrame:
     _require("pandas")
     import pandas
 
@@ -171,83 +180,98 @@ def write_parquet(rows: Sequence[Row], path: Path) -> None:
     _replace(path, lambda partial: pyarrow.parquet.write_table(table, partial))
 
 
-def dataset(experiment: Experiment, rows: Sequence[Row]) -> Any:
-    """Every number over the axes: ``theory_risk`` over (bulk, theory_dimension, axes), ``risk`` over (model, dimension, axes,
-    replicate).
+def dataset(experiment: Experiment, rows: Sequence[Row]) -> xarray.Dataset:
+    """Every number over the axes; what is not computed is nan.
 
-    Zipped axes are coordinates along the first of them. What is not computed is nan.
+    ``theory_risk`` over (bulk, theory_dimension, axes), ``risk`` over (model, dimension, axes,
+    replicate), and so on. Zipped axes are coordinates along the first of them.
     """
     _require("xarray")
     import xarray
 
-    axes = [axis.name for axis in experiment.axes]
-    coordinates: dict[str, Any] = {}
-    for axis in experiment.axes:
-        for name, values in axis.values.items():
-            coordinates[name] = (axis.name, np.array(values))
-    asked = list(
-        dict.fromkeys(
-            d for point in experiment.points[:1] for d, _ in experiment.theory_problems(point)
-        )
-    )
-    theory = [float(d) for d in asked]
-    if experiment.bulks:
-        coordinates |= {"bulk": list(experiment.bulks), "theory_dimension": theory}
-    if experiment.models:
-        coordinates |= {"model": list(experiment.models), "dimension": list(experiment.dimensions)}
-        coordinates["replicate"] = np.arange(experiment.replicates)
-    shape = experiment.shape
-    arrays: dict[str, Any] = {}
-    for prefix, names, lead, tail in (
-        (
-            "theory_",
-            PREDICTED if experiment.bulks else (),
-            (len(experiment.bulks), len(theory)),
-            (),
-        ),
-        (
-            "",
-            MEASURED if experiment.models else (),
-            (len(experiment.models), len(experiment.dimensions)),
-            (experiment.replicates,),
-        ),
-    ):
-        for name in names:
-            arrays[prefix + name] = np.full((*lead, *shape, *tail), math.nan)
+    kinds = _kinds(experiment)
+    arrays = {
+        (verb, name): np.full([len(values) for values in kind.along.values()], math.nan)
+        for verb, kind in kinds.items()
+        for name in kind.numbers
+    }
     place_of = _places(experiment)
     for row in rows:
-        place = place_of[_fields_key(row)]
-        is_theory = row["verb"] == "predict"
-        if is_theory:
-            where: tuple[Any, ...] = (
-                experiment.bulks.index(row["bulk"]),
-                theory.index(float(row["dimension"])),
-                *place,
-            )
-        else:
-            where = (
-                experiment.models.index(row["model"]),
-                experiment.dimensions.index(row["dimension"]),
-                *place,
-                row["replicate"],
-            )
-        for name in PREDICTED if is_theory else MEASURED:
+        kind = kinds[row["verb"]]
+        where = kind.where(row, place_of[_fields_key(row)])
+        for name in kind.numbers:
             value = row.get(name)
             if value is not None:
-                arrays[("theory_" if is_theory else "") + name][where] = value
-    dims = {
-        True: ("bulk", "theory_dimension", *axes),
-        False: ("model", "dimension", *axes, "replicate"),
-    }
+                arrays[row["verb"], name][where] = value
     variables = {
-        name: (dims[name.startswith("theory_")], values) for name, values in arrays.items()
+        kinds[verb].prefix + name: (tuple(kinds[verb].along), values)
+        for (verb, name), values in arrays.items()
     }
+    coordinates: dict[str, Any] = {
+        name: (axis.name, np.array(values))
+        for axis in experiment.axes
+        for name, values in axis.values.items()
+    }
+    for kind in kinds.values():
+        coordinates |= {name: kind.along[name] for name in (*kind.lead, *kind.tail)}
     about = {
         "name": experiment.name,
         "seed": experiment.seed,
         "problem": json.dumps(dict(experiment.problem), default=str),
     }
     return xarray.Dataset(variables, coordinates, about)
+
+
+class Kind(NamedTuple):
+    """Theory or simulation in a dataset: its numbers, and what they vary with."""
+
+    prefix: str  # of the names of its numbers
+    numbers: tuple[str, ...]
+    columns: tuple[str, str]  # of a row, along the first two dimensions
+    lead: Mapping[str, Sequence[Any]]  # these two, before the axes of the experiment
+    axes: Mapping[str, Sequence[Any]]
+    tail: Mapping[str, Sequence[Any]]  # after them
+
+    @property
+    def along(self) -> dict[str, Sequence[Any]]:
+        """Every dimension with its values."""
+        return {**self.lead, **self.axes, **self.tail}
+
+    def where(self, row: Row, place: tuple[int, ...]) -> tuple[int, ...]:
+        """The place of a row in the arrays, from that of its point in the grid."""
+        pairs = zip(self.lead.values(), self.columns, strict=True)
+        first = [
+            values.index(float(row[column]) if column == "dimension" else row[column])
+            for values, column in pairs
+        ]
+        return (*first, *place, *(row[name] for name in self.tail))
+
+
+def _kinds(experiment: Experiment) -> dict[str, Kind]:
+    """What an experiment computes, by the verb of its rows."""
+    axes = {axis.name: range(len(axis)) for axis in experiment.axes}
+    found = {}
+    if experiment.bulks:
+        asked = (d for d, _ in experiment.theory_problems(experiment.points[0]))
+        sizes = [float(d) for d in dict.fromkeys(asked)]
+        found["predict"] = Kind(
+            prefix="theory_",
+            numbers=PREDICTED,
+            columns=("bulk", "dimension"),
+            lead={"bulk": list(experiment.bulks), "theory_dimension": sizes},
+            axes=axes,
+            tail={},
+        )
+    if experiment.models:
+        found["simulate"] = Kind(
+            prefix="",
+            numbers=MEASURED,
+            columns=("model", "dimension"),
+            lead={"model": list(experiment.models), "dimension": list(experiment.dimensions)},
+            axes=axes,
+            tail={"replicate": list(range(experiment.replicates))},
+        )
+    return found
 
 
 def _places(experiment: Experiment) -> dict[tuple[Any, ...], tuple[int, ...]]:
@@ -258,7 +282,7 @@ def _fields_key(fields: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(fields[name] for name in FIELDS if name != "dimension")
 
 
-def write_netcdf(data: Any, path: Path) -> None:
+def write_netcdf(data: xarray.Dataset, path: Path) -> None:
     """NetCDF 3 by SciPy: needs nothing but xarray."""
     _replace(path, lambda partial: data.to_netcdf(partial, engine="scipy"))
 
@@ -270,7 +294,7 @@ def _require(package: str) -> None:
         )
 
 
-def _replace(path: Path, write: Any) -> None:
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
     """A file that is there whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -1,7 +1,8 @@
 """Units of work: what a worker computes in one go, and the records it makes.
 
-A chunk of predictions is solved in one batch. A replicate of a simulation is run for all its ridge values together. Either makes
-one record per problem with a single ridge, so that a grid that changes finds again what it shares with the old one.
+A chunk of predictions is solved in one batch. A replicate of a simulation is run for all its ridge
+values together. Either makes one record per problem with a single ridge, so that a grid that
+changes finds again what it shares with the old one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -21,11 +22,12 @@ from firststep.simulation.design import TRAINED
 from firststep.simulation.running.simulate import PER_RIDGE, simulate
 from firststep.store import DONE, LOST, REFUSED, Record, canonical, clean, key_of
 from firststep.theory.one_step.predict import predict
+from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.one_step.question import NUMERIC
 
 # Raised when a change of the code changes its numbers: old results are then computed again.
 THEORY_REVISION, SIMULATION_REVISION = 1, 1
-CHUNK = 64  # predictions solved together
+CHUNK = 64  # predictions solved together: most of the gain of a batch, little lost on a fault
 STEPPING_MODELS = (*TRAINED, "spiked")
 PREDICTED = (
     "risk",
@@ -54,6 +56,11 @@ class Wanted(NamedTuple):
     @property
     def key(self) -> str:
         return key_of(*self)
+
+    def record(self, status: str, reason: str = "", **found: Any) -> Record:
+        """What became of it; ``found``: numbers, arrays and seconds, as in ``Record``."""
+        empty: dict[str, Any] = dict(numbers={}, arrays={})
+        return Record(**self._asdict(), status=status, reason=reason, **{**empty, **found})
 
 
 def identity(problem: Problem) -> str:
@@ -87,22 +94,16 @@ class Predictions:
                     for problem in self.problems
                     for record in Predictions((problem,), self.bulk).records()
                 ]
-            return [
-                Record(*self.wanted[0], REFUSED, {}, {}, _line(error), time.perf_counter() - begin)
-            ]
+            passed = time.perf_counter() - begin
+            return [self.wanted[0].record(REFUSED, _line(error), seconds=passed)]
         seconds = (time.perf_counter() - begin) / len(self.problems)
         return [
-            Record(*wanted, DONE if not reason else REFUSED, numbers, {}, reason, seconds)
+            wanted.record(REFUSED if reason else DONE, reason, numbers=numbers, seconds=seconds)
             for wanted, (numbers, reason) in zip(self.wanted, found, strict=True)
         ]
 
     def _together(self) -> list[tuple[dict[str, float | None], str]]:
-        first = self.problems[0]
-        fields = {
-            name: np.array([getattr(problem, name) for problem in self.problems])
-            for name in NUMERIC
-        }
-        found = predict(first, bulk=self.bulk, **fields)
+        found = solve_together(self.problems, self.bulk)
         columns = {name: np.broadcast_to(getattr(found, name), found.shape) for name in PREDICTED}
         answers: list[tuple[dict[str, float | None], str]] = []
         for place, status in enumerate(found.status):
@@ -121,6 +122,21 @@ class Predictions:
         return answers
 
 
+def alike(problems: Iterable[Problem]) -> dict[str, list[int]]:
+    """The places of problems that differ only in numbers, by what they have in common."""
+    groups: dict[str, list[int]] = {}
+    for place, problem in enumerate(problems):
+        rest = {name: value for name, value in problem.to_dict().items() if name not in NUMERIC}
+        groups.setdefault(canonical(rest), []).append(place)
+    return groups
+
+
+def solve_together(problems: Sequence[Problem], bulk: str) -> Prediction:
+    """Problems that differ only in numbers, in one batch."""
+    fields = {name: np.array([getattr(problem, name) for problem in problems]) for name in NUMERIC}
+    return predict(problems[0], bulk=bulk, **fields)
+
+
 @lru_cache(maxsize=4096)
 def _identities(problem: Problem) -> tuple[str, ...]:
     """The canonical text of a problem at each of its ridge values."""
@@ -136,7 +152,7 @@ def _simulation(model: str, seed: int, options: tuple[tuple[str, Any], ...]) -> 
 
 @lru_cache(maxsize=4096)
 def _without_step(problem: Problem, model: str) -> Problem:
-    """The problem as its model sees it: models that take no step give the same numbers whatever the step."""
+    """The problem as its model sees it: whatever the step for models that take none."""
     return problem if model in STEPPING_MODELS else problem.replace(step=0.0, alpha0=problem.alpha)
 
 
@@ -164,13 +180,7 @@ class Replicate:
 
     def only(self, ridges: Sequence[float]) -> Replicate:
         """The same replicate at some of its ridge values."""
-        return Replicate(
-            self.problem.replace(ridge=tuple(ridges)),
-            self.model,
-            self.seed,
-            self.replicate,
-            self.options,
-        )
+        return replace(self, problem=self.problem.replace(ridge=tuple(ridges)))
 
     def records(self) -> list[Record]:
         begin = time.perf_counter()
@@ -185,10 +195,8 @@ class Replicate:
                 **self.options,
             )
         except FirststepError as error:
-            return [
-                Record(*each, REFUSED, {}, {}, _line(error), time.perf_counter() - begin)
-                for each in self.wanted
-            ]
+            passed = time.perf_counter() - begin
+            return [each.record(REFUSED, _line(error), seconds=passed) for each in self.wanted]
         seconds = (time.perf_counter() - begin) / len(self.wanted)
         several = isinstance(self.problem.ridge, tuple)
         records = []
@@ -202,7 +210,7 @@ class Replicate:
                 else:
                     arrays[name] = [clean(each) for each in np.ravel(one)]
             numbers["kernel_lower_bound"] = clean(found.kernel_lower_bound)
-            records.append(Record(*wanted, DONE, numbers, arrays, "", seconds))
+            records.append(wanted.record(DONE, numbers=numbers, arrays=arrays, seconds=seconds))
         return records
 
 
@@ -221,29 +229,30 @@ def compute(unit: Unit) -> list[Record]:
         reason, status = "out of memory", LOST
     except Exception as error:  # a fault of ours: kept with its name, the others go on
         reason, status = f"{type(error).__name__}: {_line(error)}", REFUSED
-    return [Record(*wanted, status, {}, {}, reason) for wanted in unit.wanted]
+    return [wanted.record(status, reason) for wanted in unit.wanted]
 
 
 def lost(unit: Unit, reason: str) -> list[Record]:
     """The records of a unit whose worker died."""
-    return [Record(*wanted, LOST, {}, {}, reason) for wanted in unit.wanted]
+    return [wanted.record(LOST, reason) for wanted in unit.wanted]
 
 
 def predictions(problems: Iterable[Problem], bulk: str = "exact") -> Iterator[Predictions]:
     """Problems in chunks, those that differ only in numbers together."""
-    groups: dict[str, list[Problem]] = {}
-    for problem in problems:
-        rest = {name: value for name, value in problem.to_dict().items() if name not in NUMERIC}
-        groups.setdefault(canonical(rest), []).append(problem)
-    for group in groups.values():
-        for first in range(0, len(group), CHUNK):
-            yield Predictions(tuple(group[first : first + CHUNK]), bulk)
+    asked = list(problems)
+    for places in alike(asked).values():
+        for first in range(0, len(places), CHUNK):
+            chunk = places[first : first + CHUNK]
+            yield Predictions(tuple(asked[place] for place in chunk), bulk)
 
 
 def remaining(
     units: Iterable[Unit], statuses: Mapping[str, str], retry: bool = False
 ) -> list[Unit]:
-    """The units with something left to do: what is done, has no answer (unless ``retry``) or is in an earlier unit is left out."""
+    """The units with something left to do.
+
+    What is done, has no answer (unless ``retry``) or is in an earlier unit is left out.
+    """
     finished = {DONE} if retry else {DONE, REFUSED}
     left: list[Unit] = []
     claimed: set[str] = set()
@@ -274,4 +283,5 @@ def describe(record: Record) -> str:
         f"{name} {problem[name]:g}"
         for name in ("alpha", "beta", "alpha0", "step", "ridge", "noise")
     )
-    return f"{who}{which}: {problem['student']} learns {problem['teacher']}, {numbers}, d {problem['dimension']}: {record.reason}"
+    question = f"{problem['student']} learns {problem['teacher']}, {numbers}"
+    return f"{who}{which}: {question}, d {problem['dimension']}: {record.reason}"

@@ -14,7 +14,10 @@ _EVERY = 10.0  # seconds between plain lines
 
 
 def text(tally: Tally, names: tuple[str, ...] = ()) -> str:
-    """One line: how many are done and failed, how fast, how long still, the least risk and where (the fields ``names``)."""
+    """One line: how many are done and failed, how fast, how long still, and the least risk.
+
+    ``names``: the fields that say where it is.
+    """
     failed = tally.refused + tally.lost
     parts = [f"{tally.finished} of {tally.wanted} results"]
     if failed:
