@@ -31,8 +31,8 @@ LAYERS = [
     {"plots"},
     {"figures"},
     {"web"},
-    {"cli_sweep", "cli_explore", "cli_features", "cli_spectrum"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import os
 import pty
@@ -18,6 +20,8 @@ import pytest
 
 from firststep import InvalidParameter, Problem, compare, simulate
 from firststep.cli import run
+from firststep.cli.flags import NO_RUN, ProblemFlags
+from firststep.cli.simulate import NO_MODEL
 
 COMMAND = [sys.executable, "-m", "firststep.cli"]
 BASE = [
@@ -586,3 +590,44 @@ def test_compare_refuses_what_the_theory_does_not_know(option: dict[str, object]
     problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
     with pytest.raises(InvalidParameter, match="left at its default"):
         compare(problem, 20, 2, **option)
+
+
+def test_a_command_loads_only_what_it_needs() -> None:
+    program = (
+        "import sys; from firststep.cli import run; run(['predict', *sys.argv[1:]]); "
+        "heavy = ('jax', 'matplotlib', 'sklearn', 'starlette', 'pandas', 'scipy.stats'); "
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *THEORY], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_field_of_problem_is_a_flag_of_every_command_that_takes_one() -> None:
+    """Nothing but Problem names its fields: a new one is a flag without a further line."""
+    for command in ("simulate", "predict", "optimize", "compare", "baselines", "spectrum"):
+        assert run([command, "--student", "tanh"]) == 2
+    assert [field.name for field in dataclasses.fields(ProblemFlags)] == [
+        *Problem.model_fields,
+        "ridge_convention",
+        "problem_file",
+    ]
+
+
+def test_a_flag_of_a_run_is_an_option_of_simulate() -> None:
+    known = inspect.signature(simulate).parameters
+    assert {*NO_RUN.options(), *NO_MODEL.options()} <= {*known}
+
+
+@pytest.mark.parametrize("terms", ["maximum(z,0)", "relu, maximum(z,0)"])
+def test_terms_of_a_teacher_are_not_cut_at_every_comma(
+    terms: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = 2 + terms.count("relu")
+    np.save(tmp_path / "w.npy", np.random.default_rng(0).standard_normal((20, 30)) / 20**0.5)
+    np.save(tmp_path / "t.npy", np.eye(20)[:, :count])
+    flags = ["--student", "tanh", "--teacher", "sin", "--alpha", "2", "--teacher-terms", terms]
+    files = [str(tmp_path / "w.npy"), str(tmp_path / "t.npy")]
+    assert run(["features", *files, *flags, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["teacher_terms"]) == count - 1

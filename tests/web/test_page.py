@@ -361,7 +361,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "page.html"
     script = (
         "import firststep.web.export as e; e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
-        f"import firststep.cli_explore as c; c.explore({{}}, '', 0, False, None, __import__('pathlib').Path({str(path)!r}))"
+        f"import firststep.cli as c; raise SystemExit(c.run(['explore', '--export', {str(path)!r}]))"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300, capture_output=True)
     return path
