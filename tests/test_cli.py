@@ -49,6 +49,23 @@ def call(*arguments: str, **options) -> subprocess.CompletedProcess[str]:  # typ
     )
 
 
+def work_for(process: subprocess.Popen[str], seconds: float) -> list[int]:
+    """Wait until a process, or one of its workers, has computed for so long; return the workers.
+
+    Time of the processor, not of the clock: on a busy machine loading alone takes long.
+    """
+    tick = os.sysconf("SC_CLK_TCK")
+    for _ in range(1200):
+        place = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        workers = [int(each) for each in place.read_text().split()]
+        for each in (process.pid, *workers):
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            if (int(fields[11]) + int(fields[12])) / tick > seconds:
+                return workers
+        time.sleep(0.1)
+    raise AssertionError("the process does not compute")
+
+
 def test_json_is_one_object_and_nothing_else() -> None:
     done = call("simulate", *SMALL, "--seed", "7", "--json")
     assert done.returncode == 0
@@ -304,7 +321,7 @@ def test_ctrl_c_ends_at_once_and_says_what_is_finished(workers: str, as_json: bo
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(10)
+    work_for(process, 4)
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
@@ -349,9 +366,7 @@ def test_a_killed_worker_loses_nothing() -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(5)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(int(children[0]), signal.SIGKILL)
+    os.kill(work_for(process, 4)[0], signal.SIGKILL)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "SIGKILL" in err
