@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cyclopts import App
@@ -19,7 +19,7 @@ def attach(app: App, command: Command, **options: Any) -> None:
     app.command(command, **options)
 
 
-def group(name: str, text: str, *commands: Command, **options: Any) -> App:
+def group(name: str, text: str, commands: Iterable[Command], **options: Any) -> App:
     """Several commands under one name."""
     app = App(name=name, help=text, **options)
     for command in commands:

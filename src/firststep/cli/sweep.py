@@ -237,12 +237,6 @@ def _writing(parameter: str, path: Path) -> Iterator[None]:
 sweep = group(
     "sweep",
     "Grids of problems: run, come back to, plot and export them.",
-    init,
-    run,
-    status,
-    export,
-    plot,
-    repair,
-    merge,
+    (init, run, status, export, plot, repair, merge),
 )
 attach(sweep, run, name="resume")
