@@ -147,9 +147,10 @@ def has_shape(annotation: ast.expr | None) -> bool | None:
             continue
         if isinstance(node, ast.Subscript):
             is_bare = ast.unparse(node.value) in SHAPELESS
-            is_shaped = isinstance(node.slice, ast.Tuple) and any(
-                isinstance(each, ast.Constant) and isinstance(each.value, str)
-                for each in node.slice.elts
+            is_shaped = (  # Float[Array, "d N"]
+                isinstance(node.slice, ast.Tuple)
+                and ast.unparse(node.slice.elts[0]) in SHAPELESS
+                and isinstance(node.slice.elts[-1], ast.Constant)
             )
             if is_bare or is_shaped:
                 found.append(is_shaped)
