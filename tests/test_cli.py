@@ -599,12 +599,26 @@ def test_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [{"optimizer": "adam"}, {"inputs": "student-t:5"}, {"teacher_terms": ("relu",)}]
+    "option",
+    [
+        {"optimizer": "adam"},
+        {"inputs": "student-t:5"},
+        {"teacher_terms": ("relu",)},
+        {"steps": 2},
+        {"training": {"steps": 2}},
+    ],
 )
 def test_compare_refuses_what_the_theory_does_not_know(option: dict[str, object]) -> None:
     problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
     with pytest.raises(InvalidParameter, match="left at its default"):
         compare(problem, 20, 2, **option)
+
+
+def test_compare_takes_defaults_that_are_said() -> None:
+    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
+    said = {"steps": "1", "batches": "fresh", "reuse": False, "optimizer": "gradient"}
+    silent, told = (compare(problem, 20, 2, test_samples=100, **each) for each in ({}, said))
+    assert told.quantities == silent.quantities
 
 
 def test_a_command_loads_only_what_it_needs() -> None:
