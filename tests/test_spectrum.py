@@ -105,7 +105,10 @@ def test_the_spectra_are_those_of_simulate() -> None:
 
 @pytest.mark.parametrize("alpha", [0.5, 3.0])
 def test_the_kernel_is_that_of_the_ridge_samples(alpha: float) -> None:
-    """Both shapes against the singular values of all features at once; the ridge fit's own training error from the same kernel."""
+    """Both shapes against the singular values of all features at once.
+
+    The ridge fit's own training error follows from the same kernel.
+    """
     from firststep.simulation.running.layer import first_layer
 
     question = Problem(
@@ -146,10 +149,8 @@ def test_what_comes_back(tmp_path: Path) -> None:
     ]
     assert told["levels"][1]["z"] is None
     assert np.shape(told["simulated"]) == (2, 60)
-    assert (
-        "eigenvalues of F^T F/n: tanh learns tanh, d = 60, N = 60, n0 = 30, n = 120, 2 networks, seed 0"
-        in str(found)
-    )
+    parts = "d = 60, N = 60, n0 = 30, n = 120, 2 networks, seed 0"
+    assert f"eigenvalues of F^T F/n: tanh learns tanh, {parts}" in str(found)
     assert "<table>" in found._repr_html_()
     assert found["outlier 1"] == found.outliers[0]
     with pytest.raises(KeyError):
@@ -291,7 +292,8 @@ def test_every_case_of_the_page(name: str, of: str) -> None:
 def print_tables(dimension: int = 600, replicates: int = 12) -> None:
     for of in ("weights", "kernel"):
         print(
-            "| problem | outliers: theory | networks (z) | largest in the bulk | networks | KS distance | isotropic |"
+            "| problem | outliers: theory | networks (z) | largest in the bulk | networks "
+            "| KS distance | isotropic |"
         )
         print("|" + " --- |" * 7)
         for name, question in CASES.items():
