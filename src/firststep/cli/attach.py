@@ -1,9 +1,9 @@
-"""How a command is attached: a function by its name and docstring, or a group of commands."""
+"""How commands are attached: functions by the names that are typed, or groups of them."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cyclopts import App
@@ -11,17 +11,17 @@ from cyclopts import App
 Command = Callable[..., int] | App
 
 
-def attach(app: App, command: Command, **options: Any) -> None:
-    """Add a command; its help is the docstring, each paragraph on one line."""
-    if not isinstance(command, App):
-        paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-        options["help"] = "\n\n".join(" ".join(each.split()) for each in paragraphs)
-    app.command(command, **options)
+def group(name: str, text: str, commands: Mapping[str, Command], **options: Any) -> App:
+    """Several commands under one name.
 
-
-def group(name: str, text: str, commands: Iterable[Command], **options: Any) -> App:
-    """Several commands under one name."""
+    The help of a command is its docstring, each paragraph on one line.
+    """
     app = App(name=name, help=text, **options)
-    for command in commands:
-        attach(app, command)
+    for typed, command in commands.items():
+        if isinstance(command, App):
+            app.command(command)
+            continue
+        paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+        told = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+        app.command(command, name=typed, help=told)
     return app

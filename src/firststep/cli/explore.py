@@ -57,9 +57,9 @@ def explore(
         if importlib.util.find_spec(package) is None:
             hint = "try: pip install 'firststep[explore]'"
             raise BackendUnavailable(package, "installed for the explorer", "nothing", hint)
-    number_of_port = whole("port", port, 0, 65535)
+    place = whole("port", port, 0, 65535)
     count = None if workers is None else whole("workers", workers, 1, 1024)
-    return _serve(host, number_of_port, browser, count, start)
+    return _serve(host, place, browser, count, start)
 
 
 def _checked(fields: dict[str, Any]) -> Problem:
@@ -105,9 +105,9 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
         app,
         log_level="critical",
         access_log=False,
-        limit_concurrency=200,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=1,
+        limit_concurrency=200,  # a page opens a handful of connections: far more is an attack
+        timeout_keep_alive=30,  # seconds; a reader who thinks for a while need not connect again
+        timeout_graceful_shutdown=1,  # Ctrl-C ends at once for whoever waits at the terminal
         server_header=False,
         lifespan="on",
     )

@@ -13,7 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from firststep import store as stores
-from firststep.cli.attach import attach, group
+from firststep.cli.attach import group
 from firststep.cli.flags import Processes, several, switch
 from firststep.cli.output import complain
 from firststep.errors import InvalidParameter, StoreError
@@ -237,6 +237,14 @@ def _writing(parameter: str, path: Path) -> Iterator[None]:
 sweep = group(
     "sweep",
     "Grids of problems: run, come back to, plot and export them.",
-    (init, run, status, export, plot, repair, merge),
+    {
+        "init": init,
+        "run": run,
+        "resume": run,
+        "status": status,
+        "export": export,
+        "plot": plot,
+        "repair": repair,
+        "merge": merge,
+    },
 )
-attach(sweep, run, name="resume")
