@@ -1,4 +1,7 @@
-"""The ``firststep`` command. It imports the library inside the guard, so that Ctrl-C while it loads is as quiet as later."""
+"""The ``firststep`` command.
+
+It imports the library inside the guard, so that Ctrl-C while it loads is as quiet as later.
+"""
 
 import os
 

@@ -37,7 +37,6 @@ ROOMS: dict[str, list[set[str]]] = {
         {"plots"},
         {"figures"},
         {"web"},
-        {"cli_sweep", "cli_explore", "cli_features", "cli_spectrum"},
         {"cli"},
         {"__main__"},
     ],

@@ -6,16 +6,19 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from firststep import Comparison, Problem, compare
 from firststep.cli import run
 from tests.backends import needs_jax
 
 ROOT = Path(__file__).parent.parent
-SMALLER = [("1000", "40"), ("500", "30"), ("replicates=20", "replicates=2")]
+SMALLER = [("1000", "40"), ("500", "30"), ("replicates=10", "replicates=2")]
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -47,25 +50,61 @@ def test_python_examples_run(page: str) -> None:
         exec(compile(code, page, "exec"), scope)
 
 
-def test_the_command_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [
-        block for block in blocks("README.md", "") if block.startswith("firststep simulate")
+HEADLINES = ["README.md", "docs/start.md"]
+RUN_ONLY = ("dimension", "replicates", "seed")
+
+
+def headlines(page: str) -> dict[str, tuple[dict[str, str], str]]:
+    """The flags and the output that a page shows of predict, simulate and compare."""
+    found = {}
+    for command, output in pairwise(blocks(page, "")):
+        words = shlex.split(command.replace("\\\n", " "))
+        if words[1:2] in (["predict"], ["simulate"], ["compare"]) and words[1] not in found:
+            names = [name.removeprefix("--") for name in words[2::2]]
+            found[words[1]] = dict(zip(names, words[3::2], strict=True)), output
+    return found
+
+
+@lru_cache
+def compared(flags: tuple[tuple[str, str], ...]) -> Comparison:
+    given = dict(flags)
+    replicates, seed = given.pop("replicates"), given.pop("seed")
+    return compare(Problem(**given), replicates=replicates, seed=seed)
+
+
+def without_rounding(text: str) -> list[str]:
+    """The lines that are the same on every machine; "..." stands for lines that are left out."""
+    told = ("residual", "numerical error", "  ...")
+    return [line for line in text.splitlines() if not any(word in line for word in told)]
+
+
+@pytest.mark.parametrize("page", HEADLINES)
+def test_the_headlines_are_of_one_problem(page: str) -> None:
+    """Otherwise a reader sees a theory that misses its simulation."""
+    shown = headlines(page)
+    assert set(shown) == {"predict", "simulate", "compare"}
+    assert shown["simulate"][0] == shown["compare"][0]
+    problems = [
+        {name: value for name, value in flags.items() if name not in RUN_ONLY}
+        for flags, _ in shown.values()
     ]
-    assert len(commands) == 1
-    arguments = shlex.split(commands[0].replace("\\\n", " "))[1:]
-    smaller = [{"1000": "30", "20": "2"}.get(word, word) for word in arguments]
-    assert run(smaller) == 0
-    printed = capsys.readouterr().out
-    shown = next(
-        block for block in blocks("README.md", "") if block.startswith("network: tanh learns sin")
-    )
-    for line in shown.splitlines()[1:]:
-        assert line[:50] in printed  # the words of the table, not its numbers
+    assert problems[0] == problems[1] == problems[2]
+
+
+@pytest.mark.parametrize("page", HEADLINES)
+def test_the_headlines_are_what_is_printed(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = headlines(page)
+    flags, output = shown["predict"]
+    assert run(["predict", *(f"--{name}={value}" for name, value in flags.items())]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in without_rounding(output) if line not in printed] == []
+    flags, output = shown["compare"]
+    found = compared(tuple(flags.items()))
+    assert output.splitlines() == str(found).splitlines()
+    assert shown["simulate"][1].splitlines() == str(found.simulation).splitlines()
 
 
 def test_the_problem_file_of_the_docs_is_valid(tmp_path: Path) -> None:
-    from firststep import Problem
-
     path = tmp_path / "problem.toml"
     path.write_text(blocks("docs/api.md", "toml")[0])
     assert len(Problem.from_toml(path).ridges) == 13

@@ -21,7 +21,7 @@ from firststep.errors import NotEnoughMemory
 from firststep.results import Interrupted
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.running.spectra import layer_spectrum
-from firststep.spectrum import Spectrum, _compared, distance
+from firststep.spectrum import Spectrum, distance
 
 LARGE = dict(
     student="tanh",
@@ -105,8 +105,9 @@ def test_the_spectra_are_those_of_simulate() -> None:
 
 @pytest.mark.parametrize("alpha", [0.5, 3.0])
 def test_the_kernel_is_that_of_the_ridge_samples(alpha: float) -> None:
-    """Both shapes against the singular values of all features at once; the ridge fit's own training
-    error from the same kernel.
+    """Both shapes against the singular values of all features at once.
+
+    The ridge fit's own training error follows from the same kernel.
     """
     from firststep.simulation.running.layer import first_layer
 
@@ -174,7 +175,9 @@ def test_an_outlier_in_a_gap_is_compared_with_the_nearest_value() -> None:
     inside = float(law.quantile(0.5))
     changed = type(law)(**{**law.__dict__, "outliers": (*law.outliers, inside)})
     simulated = np.stack([layer_spectrum(question, "weights", 60, 0, number) for number in (0, 1)])
-    found: Spectrum = _compared(question, changed, simulated, question.sizes(), 0, 0.0, False)
+    found = Spectrum.of(
+        question, changed, simulated, sizes=question.sizes(), seed=0, seconds=0.0, interrupted=False
+    )
     gap = found["outlier 2 (gap)"]
     assert gap.simulated == pytest.approx(
         np.mean([row[np.argmin(np.abs(row - inside))] for row in simulated])

@@ -1,10 +1,14 @@
-"""``compare`` and ``compare_features``: theory and simulation of one problem, or of one first layer, side by side."""
+"""``compare`` and ``compare_features``: theory and simulation of one problem, or of one first
+layer, side by side.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +16,7 @@ import numpy as np
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.results import Interrupted, Shown, Simulation, plain, plain_fields, with_error
+from firststep.simulation.design import Training
 from firststep.simulation.running.given import simulate_features
 from firststep.simulation.running.simulate import simulate
 from firststep.theory.given_layer.predict import predict_features
@@ -21,19 +26,19 @@ from firststep.theory.one_step.prediction import Prediction
 
 # The models the theory is exact for, with the bulk that describes them.
 BULKS = {"network": "exact", "spiked": "isotropic", "random-features": "exact"}
-
-
-# Options of simulate that the theory knows at their defaults only.
-DEFAULTS: tuple[tuple[str, Any], ...] = (
-    ("steps", 1),
-    ("reuse", False),
-    ("batches", "fresh"),
-    ("parameterization", "mean-field"),
-    ("optimizer", "gradient"),
-    ("inputs", "gaussian"),
-    ("teacher_terms", ()),
-)
-
+# Options of simulate that the theory knows at their defaults only, with these defaults.
+DEFAULTS: Mapping[str, Any] = {
+    **vars(Training()),
+    **{
+        name: inspect.signature(simulate).parameters[name].default
+        for name in ("inputs", "teacher_terms")
+    },
+}
+# What predict_features and simulate_features are both told of a layer.
+LAYER = ("teacher_terms", "bias", "covariance")
+# What is compared: by ridge, and once where a step is taken.
+BY_RIDGE = ("risk", "training_error")
+OF_THE_STEP = ("alignment", "spike_strength", "gradient_norm")
 HEAD = ("", "theory", "simulation", "difference", "z")
 
 
@@ -88,18 +93,12 @@ class Comparison(Shown):
         names = ("ridge", "theory", "simulated", "standard_error", "difference", "relative", "z")
         rows = [{"quantity": row.quantity, **plain_fields(row, *names)} for row in self.quantities]
         simulation = self.simulation.to_dict()
-        common = (
-            "problem",
-            "model",
-            "dimension",
-            "samples",
-            "width",
-            "step_samples",
-            "replicates",
-            "seed",
-        )
         return {
-            **{key: simulation[key] for key in common},
+            "problem": simulation["problem"],
+            "model": simulation["model"],
+            **asdict(self.simulation.sizes),
+            "replicates": simulation["replicates"],
+            "seed": simulation["seed"],
             "bulk": self.prediction.bulk,
             "comparison": rows,
             "largest_z": plain(self.largest_z),
@@ -109,19 +108,16 @@ class Comparison(Shown):
         }
 
     def rows(self) -> Iterator[tuple[str, ...]]:
+        """The lines of the table: quantity, theory, simulation, difference and z-score."""
         several = len(self.problem.ridges) > 1
         for row in self.quantities:
-            name = f"{row.quantity.replace('_', ' ')}" + (
-                f" at ridge {row.ridge:.4g}" if several and math.isfinite(row.ridge) else ""
-            )
-            score = f"{row.z:+.1f}" if math.isfinite(row.z) else "-"
-            relative = f"{100 * row.relative:+.2f} %" if math.isfinite(row.relative) else "-"
+            by_ridge = several and math.isfinite(row.ridge)
             yield (
-                name,
+                row.quantity.replace("_", " ") + (f" at ridge {row.ridge:.4g}" if by_ridge else ""),
                 f"{row.theory:.6g}",
                 with_error(row.simulated, row.standard_error),
-                relative,
-                score,
+                f"{100 * row.relative:+.2f} %" if math.isfinite(row.relative) else "-",
+                f"{row.z:+.1f}" if math.isfinite(row.z) else "-",
             )
 
     @property
@@ -148,30 +144,17 @@ def compare(
 ) -> Comparison:
     """Simulate the problem and put the theory of the same size next to it.
 
-    ``model`` is one the theory is exact for: network (exact bulk), spiked (isotropic bulk) or random-features (no step). The theory
-    is taken at the simulation's dimension and at its whole numbers n, N, n0. Other options are those of ``simulate``.
+    ``model`` is one the theory is exact for: network (exact bulk), spiked (isotropic bulk) or
+    random-features (no step). The theory is taken at the simulation's dimension and at its whole
+    numbers n, N, n0. Other options are those of ``simulate``.
     """
     if model not in BULKS:
-        allowed = "one of " + ", ".join(BULKS)
-        raise InvalidParameter(
-            "model",
-            allowed,
-            model,
-            "the theory describes only these; simulate(...) runs the others",
-        )
-    for name, only in DEFAULTS:
-        if name in options and str(options[name]) != str(only):
-            hint = "the theory is for one step on fresh Gaussian data; simulate(...) runs what it does not cover"
-            raise InvalidParameter(name, "left at its default in a comparison", options[name], hint)
-    theory = at_size(problem, dimension, model)
-    prediction = predict(theory, bulk=BULKS[model])
-    try:
-        found = simulate(problem, dimension, replicates, seed, model=model, **options)
-    except Interrupted as stop:
-        if isinstance(stop.result, Simulation):
-            stop.result = _rows(prediction, stop.result)
-        raise
-    return _rows(prediction, found)
+        hint = "the theory describes only these; simulate(...) runs the others"
+        raise InvalidParameter("model", "one of " + ", ".join(BULKS), model, hint)
+    _refuse_what_theory_does_not_know(options)
+    prediction = predict(at_size(problem, dimension, model), bulk=BULKS[model])
+    run = partial(simulate, problem, dimension, replicates, seed, model=model, **options)
+    return _compared(prediction, run)
 
 
 def compare_features(
@@ -179,80 +162,84 @@ def compare_features(
     problem: Problem,
     teacher: Any,
     *,
-    replicates: Any = 10,
-    seed: Any = 0,
-    teacher_terms: Any = (),
+    neurons: str = "columns",
     initial: Any = None,
     directions: Any = "auto",
-    bias: Any = None,
-    covariance: Any = None,
-    neurons: str = "columns",
     **options: Any,
 ) -> Comparison:
-    """Fit a given first layer on ``replicates`` fresh data sets, and put what its weights predict next to it.
+    """Fit a given first layer on fresh data sets, and put what its weights predict next to it.
 
-    The arguments are those of ``predict_features`` and, among ``options``, of ``simulate_features``.
+    The arguments are those of ``predict_features`` and, among ``options``, of
+    ``simulate_features``: how many ``replicates`` there are (10), their ``seed`` (0) and so on.
     """
+    layer = {name: options.pop(name) for name in LAYER if name in options}
     prediction = predict_features(
-        weights,
-        problem,
-        teacher,
-        teacher_terms=teacher_terms,
-        initial=initial,
-        directions=directions,
-        bias=bias,
-        covariance=covariance,
-        neurons=neurons,
+        weights, problem, teacher, neurons=neurons, initial=initial, directions=directions, **layer
     )
     columns = np.asarray(weights, dtype=float)
-    try:
-        found = simulate_features(
-            columns.T if neurons == "rows" else columns,
-            problem,
-            teacher,
-            replicates=replicates,
-            seed=seed,
-            teacher_terms=teacher_terms,
-            bias=bias,
-            covariance=covariance,
-            **options,
-        )
-    except Interrupted as stop:
-        if isinstance(stop.result, Simulation):
-            stop.result = _rows(prediction, stop.result)
-        raise
-    return _rows(prediction, found)
+    columns = columns.T if neurons == "rows" else columns
+    run = partial(simulate_features, columns, problem, teacher, **layer, **options)
+    return _compared(prediction, run)
 
 
 def at_size(problem: Problem, dimension: Any, model: str) -> Problem:
     """The problem with the ratios of the whole numbers a simulation uses: what its theory is."""
     sizes = problem.sizes(dimension)
     d = sizes.dimension
-    changes: dict[str, Any] = {"alpha": sizes.samples / d, "beta": sizes.width / d, "dimension": d}
-    changes["alpha0"] = 0.0 if model == "random-features" else sizes.step_samples / d
-    return problem.replace(**changes)
+    return problem.replace(
+        alpha=sizes.samples / d,
+        beta=sizes.width / d,
+        dimension=d,
+        alpha0=0.0 if model == "random-features" else sizes.step_samples / d,
+    )
 
 
-def _rows(prediction: Prediction | FeaturePrediction, found: Simulation) -> Comparison:
-    rows = []
-    for name in ("risk", "training_error"):
-        estimate = getattr(found, name)
-        columns = (
-            np.atleast_1d(v)
-            for v in (getattr(prediction, name), estimate.mean, estimate.standard_error)
-        )
-        rows += [
-            Row(name, ridge, float(a), float(b), float(c))
-            for ridge, a, b, c in zip(found.problem.ridges, *columns, strict=True)
-        ]
+def _refuse_what_theory_does_not_know(options: Mapping[str, Any]) -> None:
+    training = options.get("training") or {}
+    given = {**(training if isinstance(training, Mapping) else vars(training)), **options}
+    for name, only in DEFAULTS.items():
+        if name in given and str(given[name]) != str(only):
+            hint = "the theory is for one step on fresh Gaussian data; "
+            hint += "simulate(...) runs what it does not cover"
+            raise InvalidParameter(name, "left at its default in a comparison", given[name], hint)
+
+
+def _compared(
+    prediction: Prediction | FeaturePrediction, run: Callable[[], Simulation]
+) -> Comparison:
+    """Theory beside what a run returns, or beside what was finished when it was interrupted."""
+
+    def beside(found: Simulation) -> Comparison:
+        return Comparison(prediction, found, _quantities(prediction, found))
+
+    try:
+        return beside(run())
+    except Interrupted as stop:
+        if isinstance(stop.result, Simulation):
+            stop.result = beside(stop.result)
+        raise
+
+
+def _quantities(prediction: Prediction | FeaturePrediction, found: Simulation) -> tuple[Row, ...]:
+    ridges, once = found.problem.ridges, (math.nan,)
+    names = dict.fromkeys(BY_RIDGE, ridges)
     if isinstance(prediction, Prediction) and prediction.problem.takes_step:
-        for name in ("alignment", "spike_strength", "gradient_norm"):
-            estimate = getattr(found, name)
-            if np.all(np.isfinite(estimate.values)):
-                theory = float(np.ravel(getattr(prediction, name))[0])
-                rows.append(
-                    Row(
-                        name, math.nan, theory, float(estimate.mean), float(estimate.standard_error)
-                    )
+        names |= {
+            name: once for name in OF_THE_STEP if np.all(np.isfinite(getattr(found, name).values))
+        }
+    rows = []
+    for name, places in names.items():
+        estimate = getattr(found, name)
+        theory = np.ravel(getattr(prediction, name))[: len(places)]
+        numbers = (theory, np.ravel(estimate.mean), np.ravel(estimate.standard_error))
+        for ridge, expected, mean, error in zip(places, *numbers, strict=True):
+            rows.append(
+                Row(
+                    quantity=name,
+                    ridge=ridge,
+                    theory=float(expected),
+                    simulated=float(mean),
+                    standard_error=float(error),
                 )
-    return Comparison(prediction, found, tuple(rows))
+            )
+    return tuple(rows)

@@ -164,6 +164,10 @@ class Shown:
     def title(self) -> str:
         raise NotImplementedError
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values fit for JSON."""
+        raise NotImplementedError
+
     @property
     def head(self) -> Sequence[str]:
         """The words over the columns; none where the first column says what the second holds."""

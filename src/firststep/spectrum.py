@@ -1,4 +1,6 @@
-"""``spectrum``: the predicted spectrum of the first layer, or of its kernel, beside simulated ones."""
+"""``spectrum``: the predicted spectrum of the first layer, or of its kernel, beside simulated
+ones.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,11 @@ import csv
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.compare import HEAD, at_size
 from firststep.errors import InvalidParameter
@@ -21,16 +22,19 @@ from firststep.simulation.running.spectra import check_memory, layer_spectrum
 from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 from firststep.theory.spectrum.resolvent import MATRICES
+from firststep.typing import Array
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Float
+
 WORDS = {"weights": "singular values of W1", "kernel": "eigenvalues of F^T F/n"}
 
 
 class Level(NamedTuple):
     """One place of the spectrum: theory, simulation and how far apart they are.
 
-    Of the largest and the smallest of the M values of the bulk theory knows where half a value is to be expected beyond: near the
-    mean, but not the mean itself, so that they have no z-score.
+    Of the largest and the smallest of the M values of the bulk theory knows where half a value is
+    to be expected beyond: near the mean, but not the mean itself, so that they have no z-score.
     """
 
     name: str  # outlier 1, ..., largest in the bulk, smallest in the bulk
@@ -45,12 +49,12 @@ class Level(NamedTuple):
 
     @property
     def z(self) -> float:
-        """Difference over the standard error of the simulation; nan for a single network, and in the bulk."""
-        return (
-            self.difference / self.standard_error
-            if self.is_outlier and self.standard_error > 0
-            else math.nan
-        )
+        """Difference over the standard error of the simulation.
+
+        nan for a single network, and in the bulk.
+        """
+        is_known = self.is_outlier and self.standard_error > 0
+        return self.difference / self.standard_error if is_known else math.nan
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,16 +63,45 @@ class Spectrum(Shown):
 
     problem: Problem
     law: SpectralLaw
-    simulated: (
-        Array  # one row for each network, largest first: the values that are not zero by shape
-    )
+    # A row for each network, largest first: the values that are not zero by shape.
+    simulated: Float[Array, "networks M"]
     sizes: Sizes
     seed: int
     levels: tuple[Level, ...]
-    bins: Array  # edges of the histogram
-    histogram: Array  # of the simulated values, as a density over all N of them: to be compared with law.density
+    bins: Float[Array, " bins+1"]  # edges of the histogram
+    # Of the simulated values, as a density over all N of them: to be compared with law.density.
+    histogram: Float[Array, " bins"]
     seconds: float
     interrupted: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        law: SpectralLaw,
+        simulated: Float[Array, "networks M"],
+        *,
+        sizes: Sizes,
+        **run: Any,
+    ) -> Spectrum:
+        """Simulated values beside a law; ``run``: seed, seconds and whether it was interrupted."""
+        above = sum(value > law.edges[1] for value in law.outliers)
+        bulk = simulated[:, above:]
+        if not bulk.shape[1]:
+            allowed = "larger: every value of the network is an outlier"
+            raise InvalidParameter("dimension", allowed, sizes.dimension)
+        bins = _bins(law, bulk, simulated.size)
+        areas = len(simulated) * sizes.width * np.diff(bins)
+        return cls(
+            problem=problem,
+            law=law,
+            simulated=simulated,
+            sizes=sizes,
+            levels=tuple(_levels(law, simulated, above)),
+            bins=bins,
+            histogram=np.histogram(bulk, bins)[0] / areas,
+            **run,
+        )
 
     @property
     def outliers(self) -> tuple[Level, ...]:
@@ -86,7 +119,7 @@ class Spectrum(Shown):
 
     @property
     def distance(self) -> float:
-        """Kolmogorov-Smirnov distance between the simulated values without the outliers and the predicted bulk."""
+        """Kolmogorov-Smirnov distance of the simulated values, outliers apart, to the bulk."""
         return distance(self.law, self.simulated)
 
     @property
@@ -103,16 +136,16 @@ class Spectrum(Shown):
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The lines of the table: place, theory, simulation, difference and z-score."""
+        # Near zero a difference of a small part of the bulk is a large part of the value.
+        small = 0.05 * self.law.edges[1]
         for level in self.levels:
-            compared = level.is_outlier or level.theory > 0.05 * self.law.edges[1]
-            relative = f"{100 * level.difference / level.simulated:+.2f} %" if compared else "-"
-            score = f"{level.z:+.1f}" if math.isfinite(level.z) else "-"
+            compared = level.is_outlier or level.theory > small
             yield (
                 level.name,
                 f"{level.theory:.5g}",
                 with_error(level.simulated, level.standard_error),
-                relative,
-                score,
+                f"{100 * level.difference / level.simulated:+.2f} %" if compared else "-",
+                f"{level.z:+.1f}" if math.isfinite(level.z) else "-",
             )
 
     @property
@@ -134,44 +167,34 @@ class Spectrum(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Plain values fit for JSON."""
         fields = ("theory", "simulated", "standard_error", "difference", "z")
+        law = self.law.to_dict()
         return {
             "problem": self.problem.to_dict(),
             "of": self.law.of,
-            "dimension": self.sizes.dimension,
-            "samples": self.sizes.samples,
-            "width": self.sizes.width,
-            "step_samples": self.sizes.step_samples,
+            **asdict(self.sizes),
             "replicates": self.replicates,
             "seed": self.seed,
             "distance": plain(self.distance),
             "levels": [
                 {"name": level.name, **plain_fields(level, *fields)} for level in self.levels
             ],
-            "law": {
-                key: value
-                for key, value in self.law.to_dict().items()
-                if key not in ("problem", "of")
-            },
-            "bins": plain(self.bins),
-            "histogram": plain(self.histogram),
-            "simulated": plain(self.simulated),
+            "law": {key: value for key, value in law.items() if key not in ("problem", "of")},
+            **plain_fields(self, "bins", "histogram", "simulated"),
             "seconds": self.seconds,
             "versions": versions(),
             "interrupted": self.interrupted,
         }
 
     def to_csv(self, path: Path) -> Path:
-        """Everything that is drawn: series, value, density, and the standard error of a simulated outlier."""
+        """Everything that is drawn: series, value, density, and standard errors of outliers."""
         lines: list[tuple[Any, ...]] = [("series", "value", "density", "standard_error")]
-        lines += [
-            ("theory", value, height, "")
-            for value, height in zip(self.law.values, self.law.density, strict=True)
-        ]
         centres = (self.bins[1:] + self.bins[:-1]) / 2
-        lines += [
-            ("histogram", value, height, "")
-            for value, height in zip(centres, self.histogram, strict=True)
-        ]
+        for series, values, heights in (
+            ("theory", self.law.values, self.law.density),
+            ("histogram", centres, self.histogram),
+        ):
+            pairs = zip(values, heights, strict=True)
+            lines += [(series, value, height, "") for value, height in pairs]
         for level in self.levels:
             lines.append((f"{level.name}, theory", level.theory, "", ""))
             lines.append((f"{level.name}, simulated", level.simulated, "", level.standard_error))
@@ -194,7 +217,8 @@ def spectrum(
 
     Args:
         problem: the question; its ``dimension`` is used if ``dimension`` is not given.
-        of: ``weights``, the singular values of W1, or ``kernel``, the eigenvalues of F^T F/n on the n ridge samples.
+        of: ``weights``, the singular values of W1, or ``kernel``, the eigenvalues of F^T F/n on the
+            n ridge samples.
         dimension: d. The theory is taken at the simulation's whole numbers n, N and n0.
         replicates: how many networks.
         seed: a whole number >= 0; the networks are those of ``simulate`` with this seed.
@@ -209,7 +233,19 @@ def spectrum(
     sizes = problem.sizes(dimension)
     check_memory(sizes, of)
     law = spectral_law(at_size(problem, dimension, "network"), of, bulk)
-    found: list[Array] = []
+    found: list[Float[Array, " M"]] = []
+
+    def compared(interrupted: bool) -> Spectrum:
+        return Spectrum.of(
+            problem,
+            law,
+            np.stack(found),
+            sizes=sizes,
+            seed=seed,
+            seconds=time.perf_counter() - begin,
+            interrupted=interrupted,
+        )
+
     try:
         for number in range(count):
             found.append(layer_spectrum(problem, of, sizes.dimension, seed, number))
@@ -217,70 +253,54 @@ def spectrum(
                 progress(number + 1, count)
     except KeyboardInterrupt:
         done = f"interrupted: {len(found)} of {count} networks finished"
-        result = (
-            _compared(problem, law, np.stack(found), sizes, seed, time.perf_counter() - begin, True)
-            if found
-            else None
-        )
-        raise Interrupted(result, done) from None
-    return _compared(problem, law, np.stack(found), sizes, seed, time.perf_counter() - begin, False)
+        raise Interrupted(compared(True) if found else None, done) from None
+    return compared(False)
 
 
-def _compared(
-    problem: Problem,
-    law: SpectralLaw,
-    simulated: Array,
-    sizes: Sizes,
-    seed: int,
-    seconds: float,
-    interrupted: bool,
-) -> Spectrum:
+def _levels(law: SpectralLaw, simulated: Float[Array, "networks M"], above: int) -> Iterator[Level]:
+    """The outliers, ``above`` of them beyond the bulk, and the ends of the bulk."""
+    top, gap = law.outliers[:above], law.outliers[above:]
+    for k, value in enumerate(top):
+        yield _level(f"outlier {k + 1}", value, simulated[:, k])
+    for k, value in enumerate(gap, above):  # in a gap of the bulk: the nearest
+        nearest = np.argmin(np.abs(simulated - value), axis=1, keepdims=True)
+        values = np.take_along_axis(simulated, nearest, axis=1)[:, 0]
+        yield _level(f"outlier {k + 1} (gap)", value, values)
+    bulk = simulated[:, above:]
+    share = 0.5 / bulk.shape[1]  # half a value
+    high, low = law.quantile([1 - share, share])
+    yield _level("largest in the bulk", float(high), bulk[:, 0], is_outlier=False)
+    yield _level("smallest in the bulk", float(low), bulk[:, -1], is_outlier=False)
+
+
+def _bins(
+    law: SpectralLaw, bulk: Float[Array, "networks values"], size: int
+) -> Float[Array, " bins+1"]:
+    """Edges of the histogram: as many bins as the root of the number of values, 12 to 80.
+
+    Fewer hide the shape of the bulk, more show the scatter of the networks. The ends lie a little
+    beyond the values, so that rounding leaves none out.
+    """
     low, high = law.edges
-    top = [value for value in law.outliers if value > high]
-    levels = [
-        _level(f"outlier {k + 1}", value, simulated[:, min(k, simulated.shape[1] - 1)])
-        for k, value in enumerate(top)
-    ]
-    for value in law.outliers[len(top) :]:  # in a gap of the bulk: the nearest
-        nearest = np.argmin(np.abs(simulated - value), axis=1)
-        levels.append(
-            _level(
-                f"outlier {len(levels) + 1} (gap)",
-                value,
-                simulated[np.arange(len(simulated)), nearest],
-            )
-        )
-    rest = simulated[:, len(top) :]
-    if not rest.shape[1]:
-        raise InvalidParameter(
-            "dimension", "larger: every value of the network is an outlier", sizes.dimension
-        )
-    ends = law.quantile([1 - 0.5 / rest.shape[1], 0.5 / rest.shape[1]])
-    levels.append(_level("largest in the bulk", float(ends[0]), rest[:, 0], False))
-    levels.append(_level("smallest in the bulk", float(ends[1]), rest[:, -1], False))
-    values = np.sort(rest.ravel())
-    count = int(min(80, max(12, round(math.sqrt(simulated.size)))))
-    end = max(high, float(values[-1])) * 1.001
+    count = int(min(80, max(12, round(math.sqrt(size)))))
+    end = max(high, float(bulk.max())) * 1.001
     if is_wide(law):
-        bins = np.geomspace(min(low, float(values[0])) * 0.999, end, count + 1)
-    else:
-        bins = np.linspace(0.0 if low < 0.1 * high else 0.95 * low, end, count + 1)
-    histogram = np.histogram(values, bins)[0] / (len(simulated) * sizes.width * np.diff(bins))
-    return Spectrum(
-        problem, law, simulated, sizes, seed, tuple(levels), bins, histogram, seconds, interrupted
-    )
+        return np.geomspace(min(low, float(bulk.min())) * 0.999, end, count + 1)
+    # A bulk that begins near zero is shown from zero.
+    return np.linspace(0.0 if low < 0.1 * high else 0.95 * low, end, count + 1)
 
 
 def is_wide(law: SpectralLaw) -> bool:
-    """Whether a logarithmic axis shows it better."""
+    """Whether a logarithmic axis shows it better: where its ends are a factor of 20 apart."""
     low, high = law.edges
     return law.of == "kernel" and 0 < 20 * low < high
 
 
-def distance(law: SpectralLaw, simulated: Array) -> float:
-    """Kolmogorov-Smirnov distance between the bulk of a law and simulated values (a row for each network, largest first).
+def distance(law: SpectralLaw, simulated: Float[Array, "networks M"]) -> float:
+    """Kolmogorov-Smirnov distance between the bulk of a law and simulated values.
 
-    As many of the largest values of every network are left out as the law has outliers above its bulk.
+    ``simulated`` has a row for each network, largest first. As many of the largest values of every
+    network are left out as the law has outliers above its bulk.
     """
     top = sum(value > law.edges[1] for value in law.outliers)
     values = np.sort(simulated[:, top:].ravel())
@@ -288,6 +308,14 @@ def distance(law: SpectralLaw, simulated: Array) -> float:
     return float(max(np.max(share[1:] - predicted), np.max(predicted - share[:-1])))
 
 
-def _level(name: str, theory: float, values: Array, is_outlier: bool = True) -> Level:
+def _level(
+    name: str, theory: float, values: Float[Array, " networks"], *, is_outlier: bool = True
+) -> Level:
     error = float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else math.nan
-    return Level(name, theory, float(values.mean()), error, is_outlier)
+    return Level(
+        name=name,
+        theory=theory,
+        simulated=float(values.mean()),
+        standard_error=error,
+        is_outlier=is_outlier,
+    )

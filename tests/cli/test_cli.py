@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pty
@@ -18,6 +19,8 @@ import pytest
 
 from firststep import InvalidParameter, Problem, compare, simulate
 from firststep.cli import run
+from firststep.cli.flags import NO_RUN, ProblemFlags
+from firststep.cli.simulate import NO_MODEL
 from tests.backends import needs_jax
 from tests.processes import (
     LOADED,
@@ -53,6 +56,23 @@ def call(*arguments: str, **options) -> subprocess.CompletedProcess[str]:  # typ
     return subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE, **options
     )
+
+
+def work_for(process: subprocess.Popen[str], seconds: float) -> list[int]:
+    """Wait until a process, or one of its workers, has computed for so long; return the workers.
+
+    Time of the processor, not of the clock: on a busy machine loading alone takes long.
+    """
+    tick = os.sysconf("SC_CLK_TCK")
+    for _ in range(1200):
+        place = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        workers = [int(each) for each in place.read_text().split()]
+        for each in (process.pid, *workers):
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            if (int(fields[11]) + int(fields[12])) / tick > seconds:
+                return workers
+        time.sleep(0.1)
+    raise AssertionError("the process does not compute")
 
 
 def test_json_is_one_object_and_nothing_else() -> None:
@@ -567,9 +587,67 @@ def test_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [{"optimizer": "adam"}, {"inputs": "student-t:5"}, {"teacher_terms": ("relu",)}]
+    "option",
+    [
+        {"optimizer": "adam"},
+        {"inputs": "student-t:5"},
+        {"teacher_terms": ("relu",)},
+        {"steps": 2},
+        {"training": {"steps": 2}},
+    ],
 )
 def test_compare_refuses_what_the_theory_does_not_know(option: dict[str, object]) -> None:
     problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
     with pytest.raises(InvalidParameter, match="left at its default"):
         compare(problem, 20, 2, **option)
+
+
+def test_compare_takes_defaults_that_are_said() -> None:
+    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
+    said = {"steps": "1", "batches": "fresh", "reuse": False, "optimizer": "gradient"}
+    silent, told = (compare(problem, 20, 2, test_samples=100, **each) for each in ({}, said))
+    assert told.quantities == silent.quantities
+
+
+def test_a_command_loads_only_what_it_needs() -> None:
+    program = (
+        "import sys; from firststep.cli import run; run(['predict', *sys.argv[1:]]); "
+        "heavy = ('jax', 'matplotlib', 'sklearn', 'starlette', 'pandas', 'scipy.stats'); "
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *THEORY], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_field_of_problem_is_a_flag_of_every_command_that_takes_one() -> None:
+    """Nothing but Problem names its fields: a new one is a flag without a further line."""
+    for command in ("simulate", "predict", "optimize", "compare", "baselines", "spectrum"):
+        assert run([command, "--student", "tanh"]) == 2
+    assert [field.name for field in dataclasses.fields(ProblemFlags)] == [
+        *Problem.model_fields,
+        "ridge_convention",
+        "problem_file",
+    ]
+
+
+def test_a_flag_of_a_run_is_an_option_of_simulate() -> None:
+    """By the same name and with the same default: the command passes on what it is given."""
+    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
+    found = simulate(problem, 20, **NO_RUN.options(), **NO_MODEL.options())
+    assert np.array_equal(found.risk.values, simulate(problem, 20).risk.values)
+    assert found.options == simulate(problem, 20).options
+
+
+@pytest.mark.parametrize("terms", ["maximum(z,0)", "relu, maximum(z,0)"])
+def test_terms_of_a_teacher_are_not_cut_at_every_comma(
+    terms: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = 2 + terms.count("relu")
+    np.save(tmp_path / "w.npy", np.random.default_rng(0).standard_normal((20, 30)) / 20**0.5)
+    np.save(tmp_path / "t.npy", np.eye(20)[:, :count])
+    flags = ["--student", "tanh", "--teacher", "sin", "--alpha", "2", "--teacher-terms", terms]
+    files = [str(tmp_path / "w.npy"), str(tmp_path / "t.npy")]
+    assert run(["features", *files, *flags, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["teacher_terms"]) == count - 1

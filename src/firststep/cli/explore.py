@@ -1,4 +1,4 @@
-"""The command of the explorer: ``firststep explore``."""
+"""``firststep explore``: serve the page of the explorer, or write it."""
 
 from __future__ import annotations
 
@@ -9,54 +9,67 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
+from cyclopts import Parameter
+
+import firststep
+from firststep.cli.flags import NO_PROBLEM, ProblemFlags, number
 from firststep.errors import BackendUnavailable, InvalidParameter
 from firststep.problem import Problem, whole
+from firststep.web.asked import problem_of
+from firststep.web.presets import PROBLEM
 
 
 def explore(
-    given: Mapping[str, Any], host: str, port: Any, browser: bool, workers: Any, export: Path | None
+    problem: ProblemFlags = NO_PROBLEM,
+    *,
+    host: Annotated[
+        str,
+        Parameter(
+            help="address to listen on; others than 127.0.0.1 need the token that is printed"
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[str, number("port; default: a free one")] = "0",
+    browser: Annotated[
+        bool, Parameter(help="open the page in the browser", negative="--no-browser")
+    ] = True,
+    workers: Annotated[str | None, number("processes for simulations; default: by cores")] = None,
+    export: Annotated[
+        Path | None,
+        Parameter(help="write one self-contained HTML file with a precomputed grid instead"),
+    ] = None,
 ) -> int:
-    """Serve the page, or write it; ``given``: fields of the problem to begin with, the others are the page's own."""
-    from firststep.web.presets import PROBLEM
+    """Serve the interactive page on this machine, or write it as one file that works by double
+    click.
 
+    Example: firststep explore --student relu --teacher tanh --readout signs
+    """
+    given = problem.given()  # the other fields are the page's own
     start = _checked({**PROBLEM, **given}) if given else None
     if export is not None:
-        from firststep.web.export import write_page
+        from firststep.web.export import write_page  # the page and its words: only this needs them
 
         return write_page(export, start or Problem(**PROBLEM))
     for package in ("starlette", "uvicorn"):
         if importlib.util.find_spec(package) is None:
-            raise BackendUnavailable(
-                package,
-                "installed for the explorer",
-                "nothing",
-                "try: pip install 'firststep[explore]'",
-            )
-    number = whole("port", port, 0, 65535)
+            hint = "try: pip install 'firststep[explore]'"
+            raise BackendUnavailable(package, "installed for the explorer", "nothing", hint)
+    place = whole("port", port, 0, 65535)
     count = None if workers is None else whole("workers", workers, 1, 1024)
-    return _serve(host, number, browser, count, start)
+    return _serve(host, place, browser, count, start)
 
 
 def _checked(fields: dict[str, Any]) -> Problem:
     """A problem that the page can show: one ridge, within its bounds, with a theory."""
-    from firststep.theory.one_step.predict import predict
-    from firststep.web.asked import problem_of
-
     problem = Problem(**fields)
     told = problem.to_dict()
-    checked = problem_of(
-        {
-            name: told[name]
-            for name in told
-            if name != "alpha0" or "alpha0" in problem.model_fields_set
-        }
-    )
-    predict(checked)
+    if "alpha0" not in problem.model_fields_set:
+        del told["alpha0"]
+    checked = problem_of(told)
+    firststep.predict(checked)
     return checked
 
 
@@ -81,9 +94,8 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
     class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed by mypy
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets=sockets)
-            _announce(
-                address, is_local, browser
-            )  # whoever reads the address finds the page, and Ctrl-C ends it properly
+            # Whoever reads the address finds the page, and Ctrl-C ends it properly.
+            _announce(address, is_local, browser)
 
         def handle_exit(self, sig: int, frame: Any) -> None:
             explorer.ending.set()  # streams of simulations end, so that nothing has to be cut off
@@ -93,15 +105,14 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
         app,
         log_level="critical",
         access_log=False,
-        limit_concurrency=200,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=1,
+        limit_concurrency=200,  # a page opens a handful of connections: far more is an attack
+        timeout_keep_alive=30,  # seconds; a reader who thinks for a while need not connect again
+        timeout_graceful_shutdown=1,  # Ctrl-C ends at once for whoever waits at the terminal
         server_header=False,
         lifespan="on",
     )
-    with contextlib.suppress(
-        KeyboardInterrupt
-    ):  # uvicorn has shut down by then; Ctrl-C is how the explorer ends
+    # Ctrl-C is how the explorer ends: uvicorn has shut down by then.
+    with contextlib.suppress(KeyboardInterrupt):
         Server(settings).run(sockets=[listener])
     return 0
 
@@ -110,15 +121,13 @@ def _announce(address: str, is_local: bool, browser: bool) -> None:
     print(f"firststep explorer: {address}\nCtrl-C ends it", flush=True)
     if not is_local:
         print(
-            "warning: other machines can reach this address, and whoever has the token can use this machine's processors; "
-            "the connection is not encrypted",
+            "warning: other machines can reach this address, and whoever has the token can use "
+            "this machine's processors; the connection is not encrypted",
             file=sys.stderr,
             flush=True,
         )
-    if browser:
-        threading.Thread(
-            target=webbrowser.open, args=[address], daemon=True
-        ).start()  # some browsers keep their caller waiting
+    if browser:  # in a thread: some browsers keep their caller waiting
+        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -130,15 +139,11 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
     except OSError as error:
-        name = "host" if isinstance(error, socket.gaierror) else "port"
-        allowed = (
-            "an address of this machine"
-            if name == "host"
-            else f"one that can be listened on at {host}"
-        )
-        raise InvalidParameter(
-            name, allowed, host if name == "host" else port, error.strerror or str(error)
-        ) from None
+        hint = error.strerror or str(error)
+        if isinstance(error, socket.gaierror):
+            raise InvalidParameter("host", "an address of this machine", host, hint) from None
+        allowed = f"one that can be listened on at {host}"
+        raise InvalidParameter("port", allowed, port, hint) from None
     return listener
 
 

@@ -1,0 +1,28 @@
+"""``firststep optimize``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+import firststep
+from firststep.cli.flags import NO_PROBLEM, Bulk, Json, ProblemFlags
+from firststep.cli.output import show
+
+
+def optimize(
+    problem: ProblemFlags = NO_PROBLEM,
+    *,
+    over: Annotated[
+        str, Parameter(help="one or two of ridge, step, alpha0, beta, separated by a comma")
+    ] = "ridge,step",
+    bulk: Bulk = "exact",
+    json: Json = False,
+) -> int:
+    """Find the ridge, step, ... of least predicted risk.
+
+    Example: firststep optimize --over ridge,step --student tanh --teacher sin --alpha 3 --beta 1
+    --alpha0 20 --readout ones
+    """
+    return show(firststep.optimal(problem.problem(), over, bulk=bulk), json)
