@@ -16,13 +16,14 @@ SOURCE = ROOT / "src" / "firststep"
 # Each part may import only from the parts before it. theory and simulation share problem and numerics, never each other.
 LAYERS = [
     {"errors", "typing"},
+    {"registry"},
     {"numerics"},
     {"expressions"},
     {"parsing"},
     {"activations", "readouts"},
     {"teacher_terms"},
     {"problem", "inputs"},
-    {"given_layer"},
+    {"given_layer", "records"},
     {"results"},
     {"theory", "simulation"},
     {"estimators"},

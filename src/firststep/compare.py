@@ -32,6 +32,7 @@ DEFAULTS: tuple[tuple[str, Any], ...] = (
     ("optimizer", "gradient"),
     ("inputs", "gaussian"),
     ("teacher_terms", ()),
+    ("training", None),
 )
 
 

@@ -281,7 +281,7 @@ def make_backend(
         return JaxBackend(dtype, device)
     except ImportError:
         raise BackendUnavailable(
-            "backend", "one that is installed", "jax", "try: pip install jax"
+            "backend", "one that is installed", "jax", "try: pip install 'firststep[jax]'"
         ) from None
 
 

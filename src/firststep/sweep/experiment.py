@@ -467,7 +467,7 @@ class _Reader:
         options = {name: table[name] for name in _OPTIONS if name in table}
         self._later_options(options, dimensions)
         training = {name: options.get(name, default) for name, default in _TRAINING.items()}
-        self._try("simulate", lambda: Training.checked(*training.values()))
+        self._try("simulate", lambda: Training(**training))
         if "backend" in options:
             self._try("simulate.backend", lambda: choice("backend", options["backend"], BACKENDS))
         for name in ("test_samples", "block"):

@@ -32,8 +32,9 @@ from firststep.inputs import DataInputs, InputLaw, input_law
 from firststep.problem import Problem, Sizes, whole
 from firststep.results import aligned, as_html
 from firststep.simulation.backends import make_backend
-from firststep.simulation.data.rows import InputArrays, input_rows, open_draws
-from firststep.simulation.design import features_design
+from firststep.simulation.data.rows import Data, InputArrays, Replicate
+from firststep.simulation.design import Training, make_design
+from firststep.simulation.models.network import RandomFeatures
 
 Array = NDArray[np.float64]
 DIRECTIONS = 200  # random projections
@@ -185,11 +186,18 @@ def _sample(law: InputLaw, dimension: Any, rows: Any, seed: int) -> Array:
     count = max(4000, 10 * d) if rows is None else whole("rows", rows, FEWEST_ROWS, 10**7)
     backend = make_backend()
     any_problem = Problem(student="identity", teacher="identity", alpha=1, beta=1)
-    design = features_design(any_problem, Sizes(d, count, 1, 0), 2, count, law, ())
+    design = make_design(
+        any_problem,
+        model=RandomFeatures,
+        training=Training(),
+        sizes=Sizes(d, count, 1, 0),
+        test_samples=2,
+        block=count,
+        inputs=law,
+    )
     with backend.scope():
-        draws = open_draws(backend, InputArrays(design, backend).key(seed, 0))
-        found: Array = input_rows(backend, draws, design, "ridge", 0, count)
-    return found
+        replicate = Replicate(InputArrays(design, backend).key(seed, 0))
+        return Data.of(design, backend, replicate).inputs("ridge", 0, count)
 
 
 def _measure(rows: Array, directions: Array) -> dict[str, float]:
