@@ -49,8 +49,11 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 class Names(Sequence[str]):
     """Names of a registry's classes for which ``keep`` holds; classes added later are seen too."""
 
-    def __init__(self, registry: Registry[T], keep: Callable[[type[T]], bool]) -> None:
-        self._found = lambda: tuple(name for name, entry in registry.items() if keep(entry))
+    def __init__(self, registry: Registry[T], keep: Callable[[Any], bool]) -> None:
+        self._registry, self._keep = registry, keep
+
+    def _found(self) -> tuple[str, ...]:
+        return tuple(name for name, entry in self._registry.items() if self._keep(entry))
 
     @overload
     def __getitem__(self, place: int) -> str: ...
@@ -70,12 +73,14 @@ class Texts(Mapping[str, str]):
     """One text of every class of a registry that has it, by name."""
 
     def __init__(self, registry: Registry[T], attribute: str) -> None:
-        self._found = lambda: {
-            name: text for name, entry in registry.items() if (text := getattr(entry, attribute))
-        }
+        self._registry, self._attribute = registry, attribute
+
+    def _found(self) -> dict[str, str]:
+        texts = {name: getattr(each, self._attribute) for name, each in self._registry.items()}
+        return {name: text for name, text in texts.items() if text}
 
     def __getitem__(self, name: str) -> str:
-        return str(self._found()[name])
+        return self._found()[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found())

@@ -1,8 +1,8 @@
 """Rows of data: the one place where inputs and labels enter the kernels.
 
-The laws of ``firststep.inputs`` make rows of the Gaussian streams of a replicate. An array of data is
-read through a random order of its rows, drawn for every replicate: rows [0, n) are the ridge data,
-then come the test data, then one batch after the other.
+The laws of ``firststep.inputs`` make rows of the Gaussian streams of a replicate. An array of data
+is read through a random order of its rows, drawn for every replicate: rows [0, n) are the ridge
+data, then come the test data, then one batch after the other.
 """
 
 from __future__ import annotations

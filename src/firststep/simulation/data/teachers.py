@@ -1,7 +1,7 @@
 """The teacher: y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps.
 
-theta, theta_1, theta_2, ... are drawn orthonormal. Where the kernels ask for the ``teacher`` they mean
-the vector theta, or with further terms the matrix of all directions, d x J.
+theta, theta_1, theta_2, ... are drawn orthonormal. Where the kernels ask for the ``teacher`` they
+mean the vector theta, or with further terms the matrix of all directions, d x J.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def kernel_lower_bound(problem: Problem, terms: tuple[Activation, ...]) -> float
 def draw_teacher(backend: Backend, draws: Draws, dimension: int) -> Float[Array, " d"]:
     """theta, uniform on the unit sphere."""
     direction = draws.vector("teacher", dimension)
-    return direction / backend.xp.linalg.norm(direction)  # type: ignore[no-any-return]
+    return direction / backend.xp.linalg.norm(direction)
 
 
 def draw_directions(

@@ -1,8 +1,8 @@
 """The fit of the readout on features: the seam where another loss is put.
 
-A fit gets features and labels in blocks or collected (``FeatureRows``) and the ridges, and gives back
-one solution b (N numbers, for features without the 1/sqrt N) and one training error a ridge. To add
-a loss: a class like ``RidgeFit``, registered in ``FITS``.
+A fit gets features and labels in blocks or collected (``FeatureRows``) and the ridges, and gives
+back one solution b (N numbers, for features without the 1/sqrt N) and one training error a ridge.
+To add a loss: a class like ``RidgeFit``, registered in ``FITS``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ FITS: Registry[ReadoutFit] = Registry("loss")
 
 @FITS.add
 class RidgeFit(ReadoutFit):
-    """Primal where n >= N, from F^T F in blocks; dual where n < N, from all features. See ``ridge``."""
+    """Primal where n >= N, from F^T F in blocks; dual where n < N, from all features."""
 
     name, meaning = "square", "(1/n)|y - F b|^2 + ridge |b|^2"
 

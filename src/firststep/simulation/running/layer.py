@@ -52,8 +52,8 @@ def first_layer(
     """The weights that ``simulate`` trains in this replicate with these options, without the fit.
 
     The random numbers are the same. ``training`` or its fields as plain keywords (steps, batches,
-    parameterization, optimizer) say how. ``test_samples`` matters only where the inputs are an array:
-    which rows the steps see depends on how many the test set takes.
+    parameterization, optimizer) say how. ``test_samples`` matters only where the inputs are an
+    array: which rows the steps see depends on how many the test set takes.
     """
     path = training_path(
         problem,

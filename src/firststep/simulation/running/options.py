@@ -40,10 +40,10 @@ class Run(Record):
     """How a simulation is run: which replicates, on what, and how much at a time.
 
     ``replicates`` independent experiments from number ``first_replicate``, with the ``seed``;
-    ``test_samples`` for each (none: max(2000, 4 d)). ``backend`` numpy or jax on ``device`` auto, cpu
-    or gpu with ``dtype`` float64 or float32; ``workers`` processes, or ``Workers`` that several calls
-    share (none: as many as pay), with ``threads`` of BLAS each; ``block`` rows of data at a time
-    (none: by shape).
+    ``test_samples`` for each (none: max(2000, 4 d)). ``backend`` numpy or jax on ``device`` auto,
+    cpu or gpu with ``dtype`` float64 or float32; ``workers`` processes, or ``Workers`` that several
+    calls share (none: as many as pay), with ``threads`` of BLAS each; ``block`` rows of data at a
+    time (none: by shape).
     """
 
     replicates: Annotated[int, _whole("replicates", 1, MAX_SIZE)] = 10

@@ -141,7 +141,7 @@ def baselines(
     distance_kernel: Any = None,
     **options: Any,
 ) -> Baselines:
-    """Run several models on the same teachers and data, by default every baseline of [Ba] section 3.1.
+    """Run several models on the same teachers and data, by default the baselines of [Ba] 3.1.
 
     ``options`` are those of ``simulate``, ``run`` among them. ``inner_product_kernel`` and
     ``distance_kernel`` are the functions g, expressions in z.
@@ -204,7 +204,7 @@ def fitting_replicates(problem: Problem, model: str, options: Mapping[str, Any])
 
 
 def replicate_cost(problem: Problem, model: str = "network") -> tuple[float, int]:
-    """Floating-point operations and bytes of one replicate of a problem with a dimension, both roughly."""
+    """Roughly the operations and bytes of one replicate of a problem with a dimension."""
     engine = cached_backend("numpy", "cpu", "float64", 1)
     design = _plain_design(problem, model, engine, {})
     return work(design), design.memory(engine.dtype.itemsize)

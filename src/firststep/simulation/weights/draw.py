@@ -29,10 +29,10 @@ def draw_weights(backend: Backend, draws: Draws, design: Design) -> Float[Array,
 def draw_readout(backend: Backend, draws: Draws, law: ReadoutLaw, width: int) -> Float[Array, " N"]:
     """at_i, i.i.d. from the readout law; the readout itself is a_i = at_i/sqrt N."""
     if law.is_gaussian:
-        return draws.vector("readout", width)  # type: ignore[no-any-return]
+        return draws.vector("readout", width)
     steps = backend.to_device(np.cumsum(law.weights)[:-1])
     places = backend.xp.searchsorted(steps, draws.uniform("readout", width), side="right")
-    return backend.to_device(np.array(law.values))[places]  # type: ignore[no-any-return]
+    return backend.to_device(np.array(law.values))[places]
 
 
 def gradient(
@@ -71,9 +71,9 @@ def gradient(
 class SpikedLaw:
     """The constants of the spiked random features model of [Cui] at given sizes.
 
-    With yhat = y - E[at] c0, etat = eta/sqrt N and alpha0 = n0/d:
-    |v|^2 = c1*^2 + E[yhat^2]/alpha0, gamma = c1*/|v|, r = etat E[s'] |v|, and the bulk variance of a
-    neuron is c(at) = (1 + etat at E[z s'] E[yhat])^2 + etat^2 at^2 Var(s') E[yhat^2]/alpha0.
+    With yhat = y - E[at] c0, etat = eta/sqrt N and alpha0 = n0/d: |v|^2 = c1*^2 + E[yhat^2]/alpha0,
+    gamma = c1*/|v|, r = etat E[s'] |v|, and the bulk variance of a neuron is c(at) = (1 + etat at
+    E[z s'] E[yhat])^2 + etat^2 at^2 Var(s') E[yhat^2]/alpha0.
     """
 
     gradient_norm: float

@@ -1,4 +1,4 @@
-"""What moves the first layer: G is the ascent direction of ``draw.gradient``, eta the learning rate."""
+"""What moves the first layer, from G, the ascent direction of ``draw.gradient``, and eta."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Momentum(Optimizer):
 class Adam(Optimizer):
     """M = 0.9 M + 0.1 G, S = 0.999 S + 0.001 G^2 entry by entry, W + rate Mh/(sqrt Sh + 1e-8).
 
-    Mh = M/(1 - 0.9^t) and Sh = S/(1 - 0.999^t) in step t = 1, 2, ..., and rate = eta/sqrt(N d). With
-    step_exponent 0.5 an entry of W moves by about step/sqrt d in a step, which is its own order,
-    whatever the size of G. The first step is rate * sign(G).
+    Mh = M/(1 - 0.9^t) and Sh = S/(1 - 0.999^t) in step t = 1, 2, ..., and rate = eta/sqrt(N d).
+    With step_exponent 0.5 an entry of W moves by about step/sqrt d in a step, which is its own
+    order, whatever the size of G. The first step is rate * sign(G).
     """
 
     name, meaning = "adam", "W + (eta/sqrt(N d)) Mh/(sqrt Sh + 1e-8)"
