@@ -20,13 +20,14 @@ SOURCE = ROOT / "src" / "firststep"
 ROOMS: dict[str, list[set[str]]] = {
     "": [
         {"errors", "typing"},
+        {"registry"},
         {"numerics"},
         {"expressions"},
         {"parsing"},
         {"activations", "readouts"},
         {"teacher_terms"},
         {"problem", "inputs"},
-        {"given_layer"},
+        {"given_layer", "records"},
         {"results"},
         {"theory", "simulation"},
         {"estimators"},

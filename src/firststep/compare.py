@@ -31,7 +31,7 @@ DEFAULTS: Mapping[str, Any] = {
     **vars(Training()),
     **{
         name: inspect.signature(simulate).parameters[name].default
-        for name in ("inputs", "teacher_terms")
+        for name in ("inputs", "teacher_terms", "training")
     },
 }
 # What predict_features and simulate_features are both told of a layer.

@@ -1,7 +1,8 @@
 """The two array libraries behind one kernel.
 
-A backend offers the few operations where NumPy and JAX differ: loops over blocks of rows, in-place accumulation, random streams and
-compilation. Everything else in the kernel is written with ``backend.xp``.
+A backend offers the few operations where NumPy and JAX differ: loops over blocks of rows, in-place
+accumulation, random streams and compilation. Everything else in the kernel is written with
+``backend.xp``.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Backend(ABC):
 
 
 class NumpyBackend(Backend):
-    """NumPy and SciPy on the CPU. BLAS calls accumulate in place; only the lower triangle of a Gram matrix is filled."""
+    """NumPy and SciPy on the CPU. BLAS adds in place; of a Gram matrix one triangle is filled."""
 
     name = "numpy"
     device = "cpu"
@@ -96,7 +97,7 @@ class NumpyBackend(Backend):
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """One BLAS thread (or as many as asked): the number of threads changes the rounding, so it is fixed."""
+        """One BLAS thread, or as many as asked: their number changes the rounding."""
         with threadpool_limits(self._threads):
             yield
 
@@ -135,7 +136,7 @@ class NumpyBackend(Backend):
     def collect(
         self, rows_of: Callable[[Any, int], Any], rows: int, columns: tuple[int, ...], block: int
     ) -> Any:
-        """The matrices (one per entry of ``columns``) whose blocks of rows are rows_of(start, count)."""
+        """The matrices, one per entry of ``columns``, with blocks of rows rows_of(start, count)."""
         whole = tuple(np.empty((rows, width), dtype=self.dtype) for width in columns)
         for start in range(0, rows, block):
             for out, part in zip(whole, rows_of(start, min(block, rows - start)), strict=True):
@@ -179,7 +180,7 @@ class JaxBackend(Backend):
         self.cholesky_solve = self.compile(self._cholesky_solve)
 
     def _cholesky_solve(self, matrix: Any, right: Any, shift: Any) -> Any:
-        """(matrix + shift)^-1 right; reads the lower triangle, and gives nan if it is not positive definite."""
+        """(matrix + shift)^-1 right from the lower triangle; nan if it is not positive definite."""
         linalg = self._jax.scipy.linalg
         shifted = matrix + shift * self.xp.eye(matrix.shape[0], dtype=matrix.dtype)
         return linalg.cho_solve(linalg.cho_factor(shifted, lower=True), right)
@@ -281,12 +282,15 @@ def make_backend(
         return JaxBackend(dtype, device)
     except ImportError:
         raise BackendUnavailable(
-            "backend", "one that is installed", "jax", "try: pip install jax"
+            "backend", "one that is installed", "jax", "try: pip install 'firststep[jax]'"
         ) from None
 
 
 def block_rows(width: int, dimension: int, backend: Backend) -> int:
-    """Rows per block, a multiple of the chunk. CPU: a few MB, so that two processes share a cache without slowing each other."""
+    """Rows per block, a multiple of the chunk.
+
+    CPU: a few MB, so that two processes share a cache without slowing each other.
+    """
     largest = max(width, dimension)
     rows = (
         max(256, min(1024, 2**19 // largest))
@@ -297,7 +301,7 @@ def block_rows(width: int, dimension: int, backend: Backend) -> int:
 
 
 def available_memory() -> int | None:
-    """Bytes this process may still use: the machine's free memory, or the container's limit if that is less."""
+    """Bytes this process may still use: the machine's free memory, or less in a container."""
     limits = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open("/proc/meminfo", encoding="ascii") as lines:

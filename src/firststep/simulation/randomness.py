@@ -1,8 +1,9 @@
 """Random numbers by name.
 
-Every array has a purpose (the teacher, the weights, the inputs of the step, ...) with its own stream, made from the seed and the
-number of the replicate. Rows of data come in chunks of a fixed size with a stream each, so a block of rows is the same
-whatever the size of the blocks it is read in, and no array ever depends on another having been drawn before it.
+Every array has a purpose (the teacher, the weights, the inputs of the step, ...) with its own
+stream, made from the seed and the number of the replicate. Rows of data come in chunks of a fixed
+size with a stream each, so a block of rows is the same whatever the size of the blocks it is read
+in, and no array ever depends on another having been drawn before it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ PURPOSES = {
 
 
 class HostDraws:
-    """Streams of one replicate drawn by NumPy (SFC64, seeded by ``SeedSequence``). Always float64, then rounded to ``dtype``."""
+    """Streams of one replicate drawn by NumPy (SFC64): float64, then rounded to ``dtype``."""
 
     def __init__(self, seed: int, replicate: int, dtype: Any = np.float64) -> None:
         self._seed, self._replicate, self._dtype = seed, replicate, np.dtype(dtype)
@@ -65,7 +66,7 @@ class HostDraws:
     def rows(
         self, purpose: str, start: int, count: int, columns: int, index: int = 0
     ) -> NDArray[Any]:
-        """Rows start .. start + count of a Gaussian matrix; ``start`` is a multiple of the chunk."""
+        """Rows start .. start + count of a Gaussian matrix; ``start``: a multiple of the chunk."""
         block = np.empty((count, columns))
         for offset in range(0, count, CHUNK):
             part = block[offset : offset + CHUNK]
@@ -74,7 +75,7 @@ class HostDraws:
 
 
 class DeviceDraws:
-    """The same streams drawn by JAX (threefry) on its own device. The numbers differ from those of ``HostDraws``."""
+    """The same streams drawn by JAX (threefry) on its device; the numbers are other ones."""
 
     def __init__(self, key: Any, dtype: Any) -> None:
         self._key, self._dtype = key, dtype

@@ -230,7 +230,7 @@ class Simulate(Table):
         names = ("steps", "batches", "reuse", "parameterization", "optimizer")
         asked = {name: table.get(name, cls.model_fields[name].default) for name in names}
         try:
-            Training.checked(**asked)
+            Training(**asked)
         except InvalidParameter as error:
             return [moved(fault, "") for fault in error.faults]
         size = made.inputs.dimension if made is not None else None

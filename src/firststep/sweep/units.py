@@ -106,19 +106,16 @@ class Predictions:
         found = solve_together(self.problems, self.bulk)
         columns = {name: np.broadcast_to(getattr(found, name), found.shape) for name in PREDICTED}
         answers: list[tuple[dict[str, float | None], str]] = []
-        for place, status in enumerate(found.status):
-            solved = status == "converged"
-            numbers = (
-                {name: clean(column[place]) for name, column in columns.items()} if solved else {}
-            )
-            answers.append(
-                (
-                    numbers,
-                    ""
-                    if solved
-                    else f"{status}: residual {found.residual[place]:.1e}, no number is returned",
-                )
-            )
+        residuals = np.ravel(found.residual)
+        for status, residual, *values in zip(
+            found.status, residuals, *columns.values(), strict=True
+        ):
+            if status == "converged":
+                named = zip(columns, values, strict=True)
+                answers.append(({name: clean(value) for name, value in named}, ""))
+            else:
+                told = f"{status}: residual {residual:.1e}, no number is returned"
+                answers.append(({}, told))
         return answers
 
 

@@ -12,15 +12,9 @@ from scipy import stats
 
 from firststep import InvalidParameter, Problem, baselines, simulate
 from firststep.inputs import CovarianceInputs, DataInputs, input_law
+from firststep.inputs.laws import interpolate, scale_table, student_table
 from firststep.simulation.backends import make_backend
-from firststep.simulation.data.rows import (
-    InputArrays,
-    input_rows,
-    interpolate,
-    open_draws,
-    scale_table,
-    student_table,
-)
+from firststep.simulation.data.rows import Data, InputArrays, Replicate
 from firststep.simulation.design import BASELINES, NETWORK_MODELS, Training, make_design
 from tests.backends import BACKENDS, needs_jax
 from tests.simulation import naive
@@ -64,11 +58,11 @@ def drawn(
         input_law(law),
     )
     with backend.scope():
-        draws = open_draws(backend, InputArrays(design, backend).key(seed, 0))
+        found = Data.of(design, backend, Replicate(InputArrays(design, backend).key(seed, 0)))
         count = {"ridge": rows, "test": design.test_samples, "step": design.sizes.step_samples}[
             data
         ]
-        return np.asarray(input_rows(backend, draws, design, data, 0, count, batch))
+        return np.asarray(found.inputs(data, 0, count, batch))
 
 
 def moments(law: str, d: int):  # type: ignore[no-untyped-def]
@@ -107,9 +101,9 @@ def test_moments_against_closed_forms(law: str, backend: str) -> None:
     close(scaled**2, 1)
     close(scaled**3, 0)
     if law.startswith("mixture"):
-        draws = open_draws(make_backend(), InputArrays(_design(law, d), make_backend()).key(0, 0))
+        key = InputArrays(_design(law, d), make_backend()).key(0, 0)
         if backend == "numpy":
-            axis = draws.arrays[0]  # type: ignore[attr-defined]
+            axis = key.own[0]
             along, across = x @ axis, x @ np.linalg.svd(axis[None])[2][1]
             close(along**4, 3 - 2 * 2**4 / (1 + 2**2) ** 2)
             close(across**4, 3)

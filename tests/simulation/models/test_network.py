@@ -17,10 +17,9 @@ from firststep import (
     simulate,
 )
 from firststep.simulation.backends import JaxBackend, NumpyBackend, make_backend
+from firststep.simulation.data.rows import Data, Key, Replicate
 from firststep.simulation.data.teachers import draw_teacher
 from firststep.simulation.design import NETWORK_MODELS, Training, make_design
-from firststep.simulation.models.baselines import baseline_kernel
-from firststep.simulation.models.network import NetworkKernel
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.weights.draw import SpikedLaw, draw_readout, draw_weights, gradient
 from firststep.teacher_terms import teacher_terms
@@ -118,7 +117,8 @@ def test_gradient_step_is_the_gradient_of_the_written_loss(
         theta = draw_teacher(backend, draws, 30)
         w0 = draw_weights(backend, draws, design)
         at = draw_readout(backend, draws, problem.readout, sizes.width)
-        got, _ = gradient(backend, draws, design, w0, at, theta, problem.noise, 0)
+        replicate = Replicate(Key(backend.key(7, 0)), theta, problem.noise)
+        got, _ = gradient(Data.of(design, backend, replicate), w0, at, 0)
         x = np.asarray(draws.rows("step inputs", 0, sizes.step_samples, 30))
         noise = np.asarray(draws.vector("step noise", sizes.step_samples))
         w0, at, theta, got = (np.asarray(each) for each in (w0, at, theta, got))
@@ -247,7 +247,7 @@ def test_numpy_and_jax_compute_the_same_thing(model: str, alpha: float, generic:
     results = []
     for backend in (NumpyBackend(), EagerJax()):
         with backend.scope():
-            results.append(NetworkKernel(design, backend).replicate(problem, 1, 0))
+            results.append(design.model(design, backend).replicate(problem, 1, 0))
     for name, expected in results[0].items():
         assert np.allclose(expected, results[1][name], rtol=1e-8, atol=1e-10, equal_nan=True), name
 
@@ -282,11 +282,10 @@ def test_numpy_and_jax_compute_the_same_thing_beyond_the_ideal_step(
     design = make_design(
         generic, asked["model"], asked["training"], generic.sizes(D), 400, 128, None, law, terms
     )
-    kernel = NetworkKernel if design.model in NETWORK_MODELS else baseline_kernel
     results = []
     for backend in (NumpyBackend(), EagerJax()):
         with backend.scope():
-            results.append(kernel(design, backend).replicate(generic, 1, 0))
+            results.append(design.model(design, backend).replicate(generic, 1, 0))
     for quantity, expected in results[0].items():
         assert np.allclose(expected, results[1][quantity], rtol=1e-7, atol=1e-9, equal_nan=True), (
             quantity
@@ -309,7 +308,7 @@ def test_compiled_loops_agree_with_plain_ones(alpha: float, generic: Problem) ->
     results = []
     for backend in (PlainJax(), JaxBackend()):
         with backend.scope():
-            results.append(NetworkKernel(design, backend).replicate(problem, 1, 0))
+            results.append(design.model(design, backend).replicate(problem, 1, 0))
     for name, expected in results[0].items():
         assert np.allclose(expected, results[1][name], rtol=1e-7, atol=1e-9, equal_nan=True), name
 

@@ -1,61 +1,42 @@
-"""Rows of data: the one place where inputs enter the kernel.
+"""Rows of data: the one place where inputs and labels enter the kernels.
 
-The laws of ``firststep.inputs`` are maps of the Gaussian streams: entry by entry (rademacher, uniform, student-t), with one more
-Gaussian number for every row (elliptical-t, mixture), or linear (power-law, covariance). Quantile functions are tabulated on a grid
-of g in [-9, 9] and read by linear interpolation. An array of data is read through a random order of its rows, drawn for every
-replicate: rows [0, n) are the ridge data, then come the test data, then one batch after the other.
+The laws of ``firststep.inputs`` make rows of the Gaussian streams of a replicate. An array of data
+is read through a random order of its rows, drawn for every replicate: rows [0, n) are the ridge
+data, then come the test data, then one batch after the other.
 """
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import scipy.special
-from numpy.typing import NDArray
 
-from firststep.inputs import InputLaw
-from firststep.simulation.backends import Backend, Draws
-from firststep.simulation.design import Design
+from firststep.simulation.data.teachers import clean_labels
 
-Array = NDArray[np.float64]
-REACH = 9.0  # of the tables: P(|g| > 9) = 2e-19
-CELLS = 512  # of a table, per unit of g
+if TYPE_CHECKING:
+    from firststep.simulation.backends import Backend, Draws
+    from firststep.simulation.design import Design
+    from firststep.typing import Array, Float, Int
+
+Predictions = Callable[[Any, Any, int], Any]  # (inputs, start, count) -> one row for every input
 
 
 class Key(NamedTuple):
-    """The key of a replicate together with the arrays its law of inputs needs: those of all replicates, and its own."""
+    """The key of a replicate's streams, and the arrays of its law of inputs."""
 
     key: Any
-    shared: tuple[Any, ...]
-    own: tuple[Any, ...]
+    shared: tuple[Array, ...] = ()  # by all replicates
+    own: tuple[Array, ...] = ()
 
 
-class Source:
-    """The random streams of a replicate, and the arrays of its law of inputs."""
+class Replicate(NamedTuple):
+    """What the data of one replicate are made from. Compiled code takes it as an argument."""
 
-    def __init__(self, draws: Draws, arrays: tuple[Any, ...]) -> None:
-        self._draws, self.arrays = draws, arrays
-
-    def vector(self, purpose: str, length: int, index: int = 0) -> Any:
-        return self._draws.vector(purpose, length, index)
-
-    def uniform(self, purpose: str, length: int, index: int = 0) -> Any:
-        return self._draws.uniform(purpose, length, index)
-
-    def rows(self, purpose: str, start: Any, count: int, columns: int, index: int = 0) -> Any:
-        return self._draws.rows(purpose, start, count, columns, index)
-
-
-def open_draws(backend: Backend, key: Any) -> Draws:
-    """The streams of a key made by ``InputArrays.key``."""
-    return (
-        Source(backend.draws(key.key), (*key.shared, *key.own))
-        if isinstance(key, Key)
-        else backend.draws(key)
-    )
+    key: Key
+    teacher: Float[Array, d] | Float[Array, "d J"] | None = None  # theta, or all directions
+    noise: Float[Array, ""] | float = 0.0  # standard deviation of the label noise
 
 
 class InputArrays:
@@ -63,141 +44,101 @@ class InputArrays:
 
     def __init__(self, design: Design, backend: Backend) -> None:
         self._design, self._backend = design, backend
-        self._shared: tuple[Any, ...] | None = None
+        self._shared: tuple[Array, ...] | None = None
 
-    def key(self, seed: int, number: int) -> Any:
-        backend, design = self._backend, self._design
+    def key(self, seed: int, number: int) -> Key:
+        backend, law, d = self._backend, self._design.inputs, self._design.sizes.dimension
         key = backend.key(seed, number)
-        if design.inputs.is_gaussian:
-            return key
         if self._shared is None:
-            self._shared = tuple(
-                backend.to_device(each)
-                for each in shared_arrays(design.inputs, design.sizes.dimension)
-            )
-        return Key(key, self._shared, _own_arrays(backend, backend.draws(key), design))
+            self._shared = tuple(backend.to_device(each) for each in law.shared_arrays(d))
+        return Key(key, self._shared, law.own_arrays(backend.xp, backend.draws(key), d))
 
 
-def shared_arrays(law: InputLaw, dimension: int) -> tuple[Array, ...]:
-    """What a law needs in every replicate: a table, scales of the columns, or its own array."""
-    if law.held is not None:
-        return (law.held.array,)
-    if law.kind in ("student-t", "elliptical-t"):
-        assert law.parameter is not None
-        return ((student_table if law.kind == "student-t" else scale_table)(law.parameter),)
-    if law.kind == "power-law":
-        assert law.parameter is not None
-        variances = np.arange(1.0, dimension + 1) ** -law.parameter
-        return (np.sqrt(variances * (dimension / variances.sum())),)
-    return ()
+@dataclass(frozen=True)
+class Data:
+    """A replicate opened: its random numbers, its inputs and its labels."""
+
+    design: Design
+    backend: Backend
+    replicate: Replicate
+    draws: Draws
+
+    @classmethod
+    def of(cls, design: Design, backend: Backend, replicate: Replicate) -> Data:
+        return cls(design, backend, replicate, backend.draws(replicate.key.key))
+
+    @property
+    def teacher(self) -> Float[Array, d] | Float[Array, "d J"]:
+        assert self.replicate.teacher is not None
+        return self.replicate.teacher
+
+    def inputs(self, data: str, start: Any, count: int, batch: Any = 0) -> Float[Array, "count d"]:
+        """Rows start .. start + count of the data set called step, ridge or test."""
+        return self.design.inputs.rows(Block(self, data, start, count, batch))
+
+    def clean_labels(self, inputs: Float[Array, "count d"]) -> Float[Array, " count"]:
+        """s*(<x, theta>) + sum_j s_j(<x, theta_j>), one for every row."""
+        return clean_labels(self.backend, self.design, inputs, self.teacher)
+
+    def labels(
+        self, inputs: Float[Array, "count d"], errors: Float[Array, " count"]
+    ) -> Float[Array, " count"]:
+        """The clean labels + noise * eps."""
+        return self.clean_labels(inputs) + self.replicate.noise * errors
+
+    def labelled(
+        self, data: str, start: Any, count: int, errors: Float[Array, " all"]
+    ) -> tuple[Float[Array, "count d"], Float[Array, " count"]]:
+        """Inputs and labels of a block, with the errors of the whole data set."""
+        inputs = self.inputs(data, start, count)
+        return inputs, self.labels(inputs, self.backend.slice(errors, start, count))
 
 
-def _own_arrays(backend: Backend, draws: Draws, design: Design) -> tuple[Any, ...]:
-    """What a law draws once for a replicate: the order of its rows, or the axis of the clusters."""
-    xp, law = backend.xp, design.inputs
-    if law.kind == "data":
-        assert law.held is not None
-        return (xp.argsort(draws.uniform("data rows", law.held.array.shape[0])),)
-    if law.kind == "mixture":
-        axis = draws.vector("mixture direction", design.sizes.dimension)
-        return (axis / xp.linalg.norm(axis),)
-    return ()
+@dataclass(frozen=True)
+class Block:
+    """What a law of the inputs sees of a block of rows (``firststep.inputs.law.Block``)."""
 
+    source: Data
+    data: str
+    start: Any  # a whole number, or a traced one
+    count: int
+    batch: Any
 
-def input_rows(
-    backend: Backend,
-    draws: Draws,
-    design: Design,
-    data: str,
-    start: Any,
-    count: int,
-    batch: Any = 0,
-) -> Any:
-    """Rows start .. start + count of the data set called ``data`` (step, ridge or test), count x d."""
-    law, d, xp = design.inputs, design.sizes.dimension, backend.xp
-    if law.is_gaussian:
-        return draws.rows(f"{data} inputs", start, count, d, batch)
-    arrays = draws.arrays  # type: ignore[attr-defined]
-    if law.kind == "data":
-        rows, order = arrays
-        return xp.take(
-            rows, backend.slice(order, _first_row(design, data, batch) + start, count), axis=0
+    @property
+    def xp(self) -> Any:
+        return self.source.backend.xp
+
+    @property
+    def special(self) -> Any:
+        special = self.source.backend.special
+        return scipy.special if special is None else special
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        key = self.source.replicate.key
+        return (*key.shared, *key.own)
+
+    def entries(self) -> Float[Array, "count d"]:
+        return self._rows("inputs", self.source.design.sizes.dimension)
+
+    def scales(self) -> Float[Array, "count 1"]:
+        return self._rows("scales", 1)
+
+    def _rows(self, purpose: str, columns: int) -> Float[Array, "count columns"]:
+        rows: Float[Array, "count columns"] = self.source.draws.rows(
+            f"{self.data} {purpose}", self.start, self.count, columns, self.batch
         )
-    entries = draws.rows(f"{data} inputs", start, count, d, batch)
-    if law.kind == "rademacher":
-        return xp.where(entries < 0, -1.0, 1.0).astype(entries.dtype)
-    if law.kind == "uniform":
-        special = scipy.special if backend.special is None else backend.special
-        return math.sqrt(3) * special.erf(entries * math.sqrt(0.5))
-    if law.kind == "student-t":
-        return interpolate(xp, arrays[0], entries)
-    if law.kind == "elliptical-t":
-        return entries * xp.exp(
-            interpolate(xp, arrays[0], draws.rows(f"{data} scales", start, count, 1, batch))
+        return rows
+
+    def part(self, order: Int[Array, " all"]) -> Int[Array, " count"]:
+        """Of an order of all rows; ridge and test data do not depend on what the steps take."""
+        design = self.source.design
+        first = design.sizes.samples + design.test_samples + self.batch * design.sizes.step_samples
+        if self.data == "ridge" or (design.training.reuse and self.data == "step"):
+            first = 0
+        elif self.data == "test":
+            first = design.sizes.samples
+        part: Int[Array, " count"] = self.source.backend.slice(
+            order, first + self.start, self.count
         )
-    if law.kind == "power-law":
-        return entries * arrays[0]
-    if law.kind == "covariance":
-        return entries @ arrays[0]
-    assert law.kind == "mixture", law.kind
-    assert law.parameter is not None
-    along = entries @ arrays[0]
-    side = xp.where(
-        draws.rows(f"{data} scales", start, count, 1, batch)[:, 0] < 0,
-        -law.parameter,
-        law.parameter,
-    )
-    moved = (along + side) / math.sqrt(1 + law.parameter**2) - along
-    return entries + moved[:, None] * arrays[0]
-
-
-def _first_row(design: Design, data: str, batch: Any) -> Any:
-    """Where a data set begins in the order of the rows: ridge and test data do not depend on what the steps take."""
-    if data == "ridge" or (design.training.reuse and data == "step"):
-        return 0
-    if data == "test":
-        return design.sizes.samples
-    return design.sizes.samples + design.test_samples + batch * design.sizes.step_samples
-
-
-# Quantile functions of Gaussian numbers -----------------------------------------------------------------------------------------
-
-
-def grid() -> Array:
-    """The points of a table."""
-    count = round(2 * REACH * CELLS) + 1
-    return np.linspace(-REACH, REACH, count)
-
-
-@lru_cache(maxsize=16)
-def student_table(freedom: float) -> Array:
-    """F^-1(Phi(g)) sqrt((nu - 2)/nu) for F of t_nu: a Gaussian number becomes a t number of variance one.
-
-    Computed for g < 0, where Phi(g) keeps its digits, and reflected.
-    """
-    points = grid()
-    half = len(points) // 2
-    lower = scipy.special.stdtrit(freedom, scipy.special.ndtr(points[:half])) * math.sqrt(
-        (freedom - 2) / freedom
-    )
-    return np.concatenate([lower, [0.0], -lower[::-1]])
-
-
-@lru_cache(maxsize=16)
-def scale_table(freedom: float) -> Array:
-    """log sqrt((nu - 2)/q), q the quantile of chi^2_nu at Phi(-g): the scale of a row, increasing in g."""
-    quantiles = scipy.special.gammaincinv(freedom / 2, scipy.special.ndtr(-grid()))
-    upper = scipy.special.gammainccinv(freedom / 2, scipy.special.ndtr(grid()))
-    squares = 2 * np.where(
-        grid() > 0, quantiles, upper
-    )  # each tail by the function that keeps its digits
-    return np.asarray(0.5 * np.log((freedom - 2) / squares))
-
-
-def interpolate(xp: Any, table: Any, points: Any) -> Any:
-    """The table at ``points``, linear between its entries; beyond 9 as at 9."""
-    places = xp.clip((points + REACH) * CELLS, 0.0, len(table) - 1.001)
-    cell = places.astype("int32")
-    rest = places - cell
-    low = xp.take(table, cell)
-    return low + rest.astype(low.dtype) * (xp.take(table, cell + 1) - low)
+        return part

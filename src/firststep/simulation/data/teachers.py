@@ -1,31 +1,36 @@
-"""The teacher: y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps, with theta, theta_1, theta_2, ... orthonormal.
+"""The teacher: y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps.
 
-Where the kernel asks for the ``teacher`` it means the vector theta, or with further terms the matrix d x terms of all directions.
+theta, theta_1, theta_2, ... are drawn orthonormal. Where the kernels ask for the ``teacher`` they
+mean the vector theta, or with further terms the matrix of all directions, d x J.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from firststep.activations import Activation
-from firststep.problem import Problem
-from firststep.simulation.backends import Backend, Draws
-from firststep.simulation.design import Design
+if TYPE_CHECKING:
+    from firststep.activations import Activation
+    from firststep.problem import Problem
+    from firststep.simulation.backends import Backend, Draws
+    from firststep.simulation.design import Design
+    from firststep.typing import Array, Float
 
 
 def kernel_lower_bound(problem: Problem, terms: tuple[Activation, ...]) -> float:
-    """sum_j (m2_j - c0_j^2 - c1_j^2): terms along orthogonal directions are independent under N(0, I)."""
+    """sum_j (m2_j - c0_j^2 - c1_j^2): orthogonal terms are independent under N(0, I)."""
     return problem.kernel_lower_bound + sum(term.moments.nonlinear_variance for term in terms)
 
 
-def draw_teacher(backend: Backend, draws: Draws, dimension: int) -> Any:
+def draw_teacher(backend: Backend, draws: Draws, dimension: int) -> Float[Array, " d"]:
     """theta, uniform on the unit sphere."""
     direction = draws.vector("teacher", dimension)
     return direction / backend.xp.linalg.norm(direction)
 
 
-def draw_directions(backend: Backend, draws: Draws, design: Design) -> Any:
-    """theta, or with further terms all directions as columns: Gaussian vectors, made orthonormal one after the other."""
+def draw_directions(
+    backend: Backend, draws: Draws, design: Design
+) -> Float[Array, " d"] | Float[Array, "d J"]:
+    """theta, or all directions: Gaussian vectors, made orthonormal one after the other."""
     xp, d = backend.xp, design.sizes.dimension
     found = [draw_teacher(backend, draws, d)]
     for number in range(len(design.teacher_terms)):
@@ -37,12 +42,17 @@ def draw_directions(backend: Backend, draws: Draws, design: Design) -> Any:
     return xp.stack(found, axis=1) if design.teacher_terms else found[0]
 
 
-def first_direction(teacher: Any) -> Any:
+def first_direction(teacher: Float[Array, " d"] | Float[Array, "d J"]) -> Float[Array, " d"]:
     """theta, of the vector or the matrix."""
     return teacher if teacher.ndim == 1 else teacher[:, 0]
 
 
-def clean_labels(backend: Backend, design: Design, inputs: Any, teacher: Any) -> Any:
+def clean_labels(
+    backend: Backend,
+    design: Design,
+    inputs: Float[Array, "n d"],
+    teacher: Float[Array, " d"] | Float[Array, "d J"],
+) -> Float[Array, " n"]:
     """s*(<x, theta>) + sum_j s_j(<x, theta_j>), one for every row."""
     projections = inputs @ teacher
     if teacher.ndim == 1:
@@ -52,10 +62,3 @@ def clean_labels(backend: Backend, design: Design, inputs: Any, teacher: Any) ->
         term.evaluate(projections[:, j], backend.xp, backend.special)
         for j, term in enumerate(terms)
     )
-
-
-def labels(
-    backend: Backend, design: Design, inputs: Any, teacher: Any, noise: Any, errors: Any
-) -> Any:
-    """The clean labels + noise * eps."""
-    return clean_labels(backend, design, inputs, teacher) + noise * errors

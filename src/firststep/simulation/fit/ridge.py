@@ -1,13 +1,16 @@
 """Ridge regression for a whole path of ridge values from one Gram matrix.
 
-With features F (n x N, without the 1/sqrt N) and b = a/sqrt N, the estimator minimises (1/n)|y - F b|^2 + ridge |b|^2:
+With features F (n x N, without the 1/sqrt N) and b = a/sqrt N, the estimator minimises (1/n)|y - F
+b|^2 + ridge |b|^2:
 
-    primal (n >= N)  b = (F^T F/n + ridge)^-1 F^T y/n,      training error |y|^2/n - b.F^T y/n - ridge |b|^2
+    primal (n >= N)  b = (F^T F/n + ridge)^-1 F^T y/n,
+                     training error |y|^2/n - b.F^T y/n - ridge |b|^2
     dual   (n <  N)  b = F^T c, c = (F F^T/n + ridge)^-1 y/n,   residual y - F b = n ridge c
 
-A few ridge values: one Cholesky factorisation each. Many: the Gram matrix is reduced once to a tridiagonal T = Q^T A Q (a third
-of the work of an eigendecomposition), after which every value costs O(N^2). Ridge 0 is the minimum-norm least-squares solution,
-by an eigendecomposition that drops the numerically zero part. No inverse is formed.
+A few ridge values: one Cholesky factorisation each. Many: the Gram matrix is reduced once to a
+tridiagonal T = Q^T A Q (a third of the work of an eigendecomposition), after which every value
+costs O(N^2). Ridge 0 is the minimum-norm least-squares solution, by an eigendecomposition that
+drops the numerically zero part. No inverse is formed.
 """
 
 from __future__ import annotations
@@ -23,7 +26,10 @@ from firststep.errors import NotConverged
 from firststep.simulation.backends import Backend, JaxBackend
 
 Array = NDArray[np.float64]
-NOT_POSITIVE = "the ridge system is not positive definite: the kernel function is not a kernel, or the features are not finite"
+NOT_POSITIVE = (
+    "the ridge system is not positive definite: "
+    "the kernel function is not a kernel, or the features are not finite"
+)
 NOT_FINITE = "the ridge system could not be solved: the features or labels are not finite"
 CHOLESKY_AT_MOST = (
     5  # above this many ridge values one tridiagonal reduction is faster (docs/benchmarks.md)
@@ -33,7 +39,8 @@ CHOLESKY_AT_MOST = (
 def solve_gram(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
     """(gram + ridge)^-1 right for every ridge, on the backend's device.
 
-    ``gram`` comes from Backend.add_gram or outer_gram, which fill one triangle (NumPy: the upper, JAX: the lower), and is used up.
+    ``gram`` comes from Backend.add_gram or outer_gram, which fill one triangle (NumPy: the upper,
+    JAX: the lower), and is used up.
     """
     if isinstance(backend, JaxBackend):
         return _solve_on_device(backend, gram, right, ridges)
@@ -47,10 +54,11 @@ def solve_gram(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...
 
 
 def is_nearly_singular(matrix: Any, ridges: tuple[float, ...], precision: float) -> bool:
-    """Whether a ridge is within rounding of zero. Then eigenvectors are used, and ``matrix`` is left untouched.
+    """Whether a ridge is within rounding of zero.
 
-    Rounding moves the eigenvalues of A by less than 30 * precision * trace A. Single precision cannot tell such a ridge from none,
-    so there it is refused.
+    Then eigenvectors are used, and ``matrix`` is left untouched. Rounding moves the eigenvalues of
+    A by less than 30 * precision * trace A. Single precision cannot tell such a ridge from none, so
+    there it is refused.
     """
     trace = float(matrix.trace())
     if not np.isfinite(trace):
@@ -65,7 +73,10 @@ def is_nearly_singular(matrix: Any, ridges: tuple[float, ...], precision: float)
 
 
 def _solve_on_device(backend: JaxBackend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
-    """One Cholesky factorisation per ridge (on a GPU cheaper than any reduction), or eigenvectors if a ridge is too small."""
+    """A Cholesky factorisation per ridge, or eigenvectors if a ridge is too small.
+
+    On a GPU that is cheaper than any reduction.
+    """
     xp = backend.xp
     precision = float(np.finfo(backend.dtype).eps)
     if is_nearly_singular(gram, ridges, precision):
@@ -85,10 +96,11 @@ def _solve_on_device(backend: JaxBackend, gram: Any, right: Any, ridges: tuple[f
 def solve_path(
     matrix: Array, right: Array, ridges: tuple[float, ...], precision: float = 2.0**-52
 ) -> Array:
-    """x(ridge) = (A + ridge)^-1 b for every ridge, as columns; A symmetric positive semi-definite, its lower triangle is read.
+    """x(ridge) = (A + ridge)^-1 b for every ridge, as columns.
 
-    Ridge 0 gives the minimum-norm solution. ``precision`` is the relative rounding of A's entries. ``matrix`` is destroyed if it is
-    Fortran-ordered.
+    A is symmetric positive semi-definite, its lower triangle is read. Ridge 0 gives the
+    minimum-norm solution. ``precision`` is the relative rounding of A's entries. ``matrix`` is
+    destroyed if it is Fortran-ordered.
     """
     values = np.asarray(ridges)
     if is_nearly_singular(matrix, ridges, precision):
@@ -116,7 +128,7 @@ def _by_cholesky(matrix: Array, right: Array, ridge: float, overwrite: bool) -> 
 
 
 def _by_tridiagonal(matrix: Array, right: Array, ridges: Array) -> Array:
-    """A = Q T Q^T once (LAPACK sytrd), then (T + ridge)^-1 Q^T b per value; Q is applied, never formed."""
+    """A = Q T Q^T once (LAPACK sytrd), then (T + ridge)^-1 Q^T b; Q is applied, never formed."""
     size = len(right)
     work = np.asfortranarray(matrix)
     reflectors, diagonal, beside, tau, _ = lapack.dsytrd(
@@ -133,7 +145,7 @@ def _by_tridiagonal(matrix: Array, right: Array, ridges: Array) -> Array:
 
 
 def _apply(reflectors: Array, tau: Array, columns: Array, transpose: bool) -> Array:
-    """Q or Q^T times columns: sytrd's reflectors act on all coordinates but the first, as those of a QR factorisation do."""
+    """Q or Q^T times columns: sytrd's reflectors act on all coordinates but the first, as QR's."""
     out = np.array(columns, order="F")
     if len(tau):
         lower = np.asfortranarray(reflectors[1:, :-1])
@@ -161,9 +173,10 @@ def _by_eigenvectors(matrix: Array, right: Array, ridges: Array, precision: floa
 def _from_eigenvectors(
     eigenvalues: Any, vectors: Any, right: Any, ridges: Any, precision: float, xp: Any
 ) -> Any:
-    """Solutions for any ridge >= 0. Where eigenvalue + ridge is within rounding of zero, that part is left out.
+    """Solutions for any ridge >= 0.
 
-    That is exact: F^T y has no part in the null space, and F^T annihilates the part a dual solution would have there.
+    Where eigenvalue + ridge is within rounding of zero, that part is left out. That is exact: F^T y
+    has no part in the null space, and F^T annihilates the part a dual solution would have there.
     """
     cut = len(eigenvalues) * precision * float(xp.abs(eigenvalues).max())
     if float(eigenvalues[0]) < -10 * cut:

@@ -1,93 +1,127 @@
-"""Fixed-kernel and linear baselines of [Ba] section 3.1, on the same data as the network.
-
-ntk:                    features (1/sqrt(N d)) vec(s'(W0^T x) x^T); (1/n)|y - Phi a|^2 + (ridge/N)|a|^2, solved in the dual:
-                        K = (X X^T/d) o (s'(X W0) s'(X W0)^T/N), coefficients (K + n ridge/N)^-1 y
-inner-product-kernel:   K = g(<x, x'>/d), coefficients (K + ridge)^-1 y, as printed in [Ba] (3.2)
-distance-kernel:        K = g(|x - x'|^2/d), likewise
-linear:                 f(x) = b0 + <b, x>, (1/n)|y - b0 - X b|^2 + ridge |b|^2, intercept not penalised
-"""
+"""Fixed-kernel and linear baselines of [Ba] section 3.1, on the same data as the network."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from firststep.problem import Problem
-from firststep.simulation.backends import Backend
-from firststep.simulation.data.rows import InputArrays, input_rows, open_draws
-from firststep.simulation.data.teachers import draw_directions, first_direction, labels
-from firststep.simulation.design import Design
+from firststep.simulation.data.rows import Data, InputArrays, Replicate
+from firststep.simulation.data.teachers import draw_directions, first_direction
+from firststep.simulation.fit.readout import explained_error
 from firststep.simulation.fit.ridge import is_nearly_singular, solve_gram
-from firststep.simulation.models.network import Measured, finish_test, nothing_measured, test_sums
+from firststep.simulation.kinds import MODELS, Measured, Model
+from firststep.simulation.models.measuring import finish_test, nothing_measured, test_sums
 from firststep.simulation.weights.draw import draw_weights
 
+if TYPE_CHECKING:
+    from firststep.problem import Problem
+    from firststep.simulation.backends import Backend
+    from firststep.simulation.data.rows import Key, Predictions
+    from firststep.simulation.design import Design
+    from firststep.typing import Array, Float
 
-class KernelRidge:
-    """Kernel ridge regression in the dual: all n training points are kept, K is n x n."""
+
+class Fit(NamedTuple):
+    teacher: Float[Array, d] | Float[Array, "d J"]
+    fitted: tuple[Any, ...]  # what the predictions need, the solutions for all ridges last
+    training_error: Float[Array, " ridges"]
+
+
+class Baseline(Model):
+    """A regression on the inputs themselves: no first layer is trained."""
+
+    is_baseline = True
 
     def __init__(self, design: Design, backend: Backend) -> None:
-        self.design, self.backend = design, backend
+        super().__init__(design, backend)
         self._arrays = InputArrays(design, backend)
-        self._train = backend.compile(self._train_stage)
         self._test = backend.compile(self._test_stage)
 
-    def _slopes(self, inputs: Any, weights: Any) -> Any:
-        return self.design.student.evaluate_derivative(
-            inputs @ weights, self.backend.xp, self.backend.special
-        )
+    def open(self, key: Key, noise: Any) -> Data:
+        """The data of a replicate, with its teacher drawn."""
+        draws = self.backend.draws(key.key)
+        teacher = draw_directions(self.backend, draws, self.design)
+        return Data(self.design, self.backend, Replicate(key, teacher, noise), draws)
 
-    def _gram(self, left: Any, left_slopes: Any, right: Any, right_slopes: Any) -> Any:
-        """k(x, x') for all pairs."""
-        xp, design, d = self.backend.xp, self.design, self.design.sizes.dimension
-        products = left @ right.T
-        if design.model == "ntk":
-            return products * (left_slopes @ right_slopes.T) / (d * design.sizes.width)
-        if design.model == "distance-kernel":
-            squares = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)
-            products = xp.maximum(squares - 2 * products, 0)
-        assert design.kernel is not None
-        return design.kernel.evaluate(products / d, xp, self.backend.special)
+    def all_rows(self, data: Data) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
+        """The ridge data at once."""
+        n = self.design.sizes.samples
+        return data.labelled("ridge", 0, n, data.draws.vector("ridge noise", n))
 
-    def _train_stage(self, key: Any, noise: Any) -> tuple[Any, ...]:
-        backend, design, draws = self.backend, self.design, open_draws(self.backend, key)
-        n = design.sizes.samples
-        teacher = draw_directions(backend, draws, design)
-        inputs = input_rows(backend, draws, design, "ridge", 0, n)
-        targets = labels(backend, design, inputs, teacher, noise, draws.vector("ridge noise", n))
-        slopes = None
-        if design.model == "ntk":
-            slopes = self._slopes(inputs, draw_weights(backend, draws, design))
-        return teacher, inputs, slopes, targets, self._gram(inputs, slopes, inputs, slopes)
+    @abstractmethod
+    def predictions(self, data: Data, fitted: tuple[Any, ...]) -> Predictions:
+        """The map from a block of inputs to predictions, count x ridges."""
 
-    def _test_stage(
-        self, key: Any, teacher: Any, inputs: Any, slopes: Any, coefficients: Any
-    ) -> Any:
-        backend, design, draws = self.backend, self.design, open_draws(self.backend, key)
-        weights = draw_weights(backend, draws, design) if design.model == "ntk" else None
+    @abstractmethod
+    def fit(self, problem: Problem, key: Key) -> Fit:
+        """The regression of one replicate."""
 
-        def predictions(block: Any, start: Any, count: int) -> Any:
-            block_slopes = self._slopes(block, weights) if weights is not None else None
-            return self._gram(block, block_slopes, inputs, slopes) @ coefficients
-
-        return test_sums(
-            backend,
-            draws,
-            design,
-            teacher,
-            first_direction(teacher),
-            predictions,
-            coefficients.shape[1],
-        )
+    def _test_stage(self, replicate: Replicate, fitted: tuple[Any, ...]) -> tuple[Array, ...]:
+        data = Data.of(self.design, self.backend, replicate)
+        direction, predictions = first_direction(data.teacher), self.predictions(data, fitted)
+        return test_sums(data, direction, predictions, fitted[-1].shape[1])
 
     def replicate(self, problem: Problem, seed: int, number: int) -> Measured:
-        """All measurements of one replicate. To be called inside ``backend.scope()``."""
-        backend, sizes = self.backend, self.design.sizes
         key = self._arrays.key(seed, number)
-        teacher, inputs, slopes, targets, gram = self._train(key, backend.to_device(problem.noise))
-        scale = sizes.samples / sizes.width if self.design.model == "ntk" else 1.0
-        shifts = tuple(scale * ridge for ridge in problem.ridges)
+        found = self.fit(problem, key)
+        sums = self._test(Replicate(key, found.teacher), found.fitted)
+        tested = finish_test(sums, self.design.test_samples, self.backend)
+        return {**nothing_measured(self.design), **tested, "training_error": found.training_error}
+
+
+class Points(NamedTuple):
+    """Inputs as a kernel needs them."""
+
+    inputs: Float[Array, "n d"]
+    slopes: Float[Array, "n N"] | None = None  # s'(X W0), for the ntk
+
+
+class KernelRidge(Baseline):
+    """Kernel ridge regression in the dual: all n training points are kept, K is n x n.
+
+    Coefficients (K + ridge)^-1 y, as printed in [Ba] (3.2).
+    """
+
+    def __init__(self, design: Design, backend: Backend) -> None:
+        super().__init__(design, backend)
+        self._train = backend.compile(self._train_stage)
+
+    @abstractmethod
+    def gram(self, left: Points, right: Points) -> Float[Array, "n m"]:
+        """k(x, x') for all pairs."""
+
+    def points(self, data: Data) -> Any:
+        """The map from inputs to Points."""
+        return Points
+
+    @property
+    def ridge_scale(self) -> float:
+        """What the problem's ridge is multiplied with."""
+        return 1.0
+
+    def function(self, values: Float[Array, "n m"]) -> Float[Array, "n m"]:
+        """g(values/d)."""
+        assert self.design.kernel is not None
+        scaled = values / self.design.sizes.dimension
+        return self.design.kernel.evaluate(scaled, self.backend.xp, self.backend.special)
+
+    def _train_stage(self, key: Key, noise: Any) -> tuple[Array, Points, Array, Array]:
+        data = self.open(key, noise)
+        inputs, targets = self.all_rows(data)
+        points = self.points(data)(inputs)
+        return data.teacher, points, targets, self.gram(points, points)
+
+    def predictions(self, data: Data, fitted: tuple[Any, ...]) -> Predictions:
+        points, coefficients = fitted
+        points_of = self.points(data)
+        return lambda inputs, start, count: self.gram(points_of(inputs), points) @ coefficients
+
+    def fit(self, problem: Problem, key: Key) -> Fit:
+        backend = self.backend
+        teacher, points, targets, gram = self._train(key, backend.to_device(problem.noise))
+        shifts = tuple(self.ridge_scale * ridge for ridge in problem.ridges)
         singular = is_nearly_singular(gram, shifts, float(np.finfo(backend.dtype).eps))
         coefficients = solve_gram(backend, gram, targets, shifts)
         if singular:  # the null space of K keeps its part of the labels
@@ -95,33 +129,87 @@ class KernelRidge:
         else:
             residual = coefficients * backend.to_device(shifts)
         training_error = np.mean(backend.to_host(residual).astype(float) ** 2, axis=0)
-        sums = self._test(key, teacher, inputs, slopes, coefficients)
-        found = finish_test(sums, self.design.test_samples, backend)
-        return {**nothing_measured(self.design), **found, "training_error": training_error}
+        return Fit(teacher, (points, coefficients), training_error)
+
+    @classmethod
+    def memory(cls, design: Design, itemsize: int) -> int:
+        d, n = design.sizes.dimension, design.sizes.samples
+        return itemsize * (n * d + 3 * design.largest_block * n) + 8 * 6 * n * n
 
 
-class LinearRidge:
-    """Ridge regression on the input, in blocks; dual when n < d."""
+@MODELS.add
+class NeuralTangent(KernelRidge):
+    """Features (1/sqrt(N d)) vec(s'(W0^T x) x^T); (1/n)|y - Phi a|^2 + (ridge/N)|a|^2.
+
+    In the dual K = (X X^T/d) o (s'(X W0) s'(X W0)^T/N), coefficients (K + n ridge/N)^-1 y.
+    """
+
+    name, meaning = "ntk", "neural-tangent random features at initialisation"
+
+    def points(self, data: Data) -> Any:
+        weights = draw_weights(self.backend, data.draws, self.design)
+        student, xp, special = self.design.student, self.backend.xp, self.backend.special
+        return lambda inputs: Points(
+            inputs, student.evaluate_derivative(inputs @ weights, xp, special)
+        )
+
+    def gram(self, left: Points, right: Points) -> Float[Array, "n m"]:
+        assert left.slopes is not None
+        assert right.slopes is not None
+        scale = self.design.sizes.dimension * self.design.sizes.width
+        return (left.inputs @ right.inputs.T) * (left.slopes @ right.slopes.T) / scale
+
+    @property
+    def ridge_scale(self) -> float:
+        return self.design.sizes.samples / self.design.sizes.width
+
+    @classmethod
+    def memory(cls, design: Design, itemsize: int) -> int:
+        d, n, width = design.sizes.dimension, design.sizes.samples, design.sizes.width
+        features = n * d + n * width + d * width + 3 * design.largest_block * n
+        return itemsize * features + 8 * 4 * n * n
+
+
+@MODELS.add
+class InnerProductKernel(KernelRidge):
+    name, meaning = "inner-product-kernel", "kernel ridge, k(x, y) = g(<x, y>/d)"
+    default_kernel = "exp(z)"
+
+    def gram(self, left: Points, right: Points) -> Float[Array, "n m"]:
+        return self.function(left.inputs @ right.inputs.T)
+
+
+@MODELS.add
+class DistanceKernel(KernelRidge):
+    name, meaning = "distance-kernel", "kernel ridge, k(x, y) = g(|x - y|^2/d)"
+    default_kernel = "exp(-0.5*z)"
+
+    def gram(self, left: Points, right: Points) -> Float[Array, "n m"]:
+        products = left.inputs @ right.inputs.T
+        squares = [(each.inputs * each.inputs).sum(axis=1) for each in (left, right)]
+        sums = squares[0][:, None] + squares[1]
+        return self.function(self.backend.xp.maximum(sums - 2 * products, 0))
+
+
+@MODELS.add
+class Linear(Baseline):
+    """f(x) = b0 + <b, x>, (1/n)|y - b0 - X b|^2 + ridge |b|^2, in blocks; dual when n < d."""
+
+    name, meaning = "linear", "ridge regression on the input, with intercept"
 
     def __init__(self, design: Design, backend: Backend) -> None:
-        self.design, self.backend = design, backend
-        self._arrays = InputArrays(design, backend)
+        super().__init__(design, backend)
         self._moments = backend.compile(self._moments_stage)
         self._collect = backend.compile(self._collect_stage)
-        self._test = backend.compile(self._test_stage)
 
-    def _moments_stage(self, key: Any, noise: Any) -> tuple[Any, ...]:
-        """theta and the sums X^T X, X^T y, sum x, sum y, |y|^2."""
-        backend, design, draws = self.backend, self.design, open_draws(self.backend, key)
-        d, n = design.sizes.dimension, design.sizes.samples
-        teacher = draw_directions(backend, draws, design)
-        errors = draws.vector("ridge noise", n)
+    def _moments_stage(self, key: Key, noise: Any) -> tuple[Any, ...]:
+        """The teacher and the sums X^T X, X^T y, sum x, sum y, |y|^2."""
+        backend, data = self.backend, self.open(key, noise)
+        d, n = self.design.sizes.dimension, self.design.sizes.samples
+        errors = data.draws.vector("ridge noise", n)
 
         def add_block(carry: tuple[Any, ...], start: Any, count: int) -> tuple[Any, ...]:
-            inputs = input_rows(backend, draws, design, "ridge", start, count)
-            targets = labels(
-                backend, design, inputs, teacher, noise, backend.slice(errors, start, count)
-            )
+            inputs, targets = data.labelled("ridge", start, count, errors)
             gram, right, total, sum_y, square = carry
             return (
                 backend.add_gram(gram, inputs),
@@ -132,81 +220,42 @@ class LinearRidge:
             )
 
         zero = tuple(backend.zeros(shape) for shape in ((d, d), (d,), (d,), (), ()))
-        return teacher, *backend.fold(add_block, zero, n, design.block)
+        return data.teacher, *backend.fold(add_block, zero, n, self.design.block)
 
-    def _collect_stage(self, key: Any, noise: Any) -> tuple[Any, Any, Any]:
-        backend, design, draws = self.backend, self.design, open_draws(self.backend, key)
-        n = design.sizes.samples
-        teacher = draw_directions(backend, draws, design)
-        inputs = input_rows(backend, draws, design, "ridge", 0, n)
-        return (
-            teacher,
-            inputs,
-            labels(backend, design, inputs, teacher, noise, draws.vector("ridge noise", n)),
-        )
+    def _collect_stage(self, key: Key, noise: Any) -> tuple[Array, Array, Array]:
+        data = self.open(key, noise)
+        return data.teacher, *self.all_rows(data)
 
-    def _test_stage(
-        self, key: Any, teacher: Any, center: Any, intercept: Any, solution: Any
-    ) -> Any:
-        backend, draws = self.backend, open_draws(self.backend, key)
+    def predictions(self, data: Data, fitted: tuple[Any, ...]) -> Predictions:
+        center, intercept, solution = fitted
+        return lambda inputs, start, count: intercept + (inputs - center) @ solution
 
-        def predictions(inputs: Any, start: Any, count: int) -> Any:
-            return intercept + (inputs - center) @ solution
-
-        return test_sums(
-            backend,
-            draws,
-            self.design,
-            teacher,
-            first_direction(teacher),
-            predictions,
-            solution.shape[1],
-        )
-
-    def replicate(self, problem: Problem, seed: int, number: int) -> Measured:
-        """All measurements of one replicate. To be called inside ``backend.scope()``."""
+    def fit(self, problem: Problem, key: Key) -> Fit:
         backend, xp, n = self.backend, self.backend.xp, self.design.sizes.samples
-        key, noise = self._arrays.key(seed, number), backend.to_device(problem.noise)
-        shifts = tuple(n * ridge for ridge in problem.ridges)
+        noise, shifts = (
+            backend.to_device(problem.noise),
+            tuple(n * ridge for ridge in problem.ridges),
+        )
         if n >= self.design.sizes.dimension:
             teacher, gram, right, total, sum_y, square = self._moments(key, noise)
             center, intercept = total / n, sum_y / n
             gram = gram - xp.outer(center, total)
             right = right - intercept * total
             solution = solve_gram(backend, gram, right, shifts)
-            host = backend.to_host(solution).astype(float)
-            explained = backend.to_host(right) @ host + np.asarray(shifts) * np.einsum(
-                "ij,ij->j", host, host
-            )
-            training = np.maximum(float(square - n * intercept**2) - explained, 0.0) / n
+            beyond = float(square - n * intercept**2)
+            host = backend.to_host(solution)
+            error = explained_error(backend.to_host(right), host, shifts, beyond) / n
         else:
             teacher, inputs, targets = self._collect(key, noise)
             center, intercept = inputs.mean(axis=0), targets.mean()
             inputs = inputs - center
             dual = solve_gram(backend, backend.outer_gram(inputs), targets - intercept, shifts)
             solution = inputs.T @ dual
-            training = np.mean(
-                backend.to_host(targets[:, None] - intercept - inputs @ solution) ** 2, axis=0
-            )
-        sums = self._test(key, teacher, center, intercept, solution)
-        return {
-            **nothing_measured(self.design),
-            **finish_test(sums, self.design.test_samples, backend),
-            "training_error": training,
-        }
+            residual = backend.to_host(targets[:, None] - intercept - inputs @ solution)
+            error = np.mean(residual**2, axis=0)
+        return Fit(teacher, (center, intercept, solution), error)
 
-
-def _regression(design: Design, backend: Backend) -> KernelRidge | LinearRidge:
-    return (
-        LinearRidge(design, backend) if design.model == "linear" else KernelRidge(design, backend)
-    )
-
-
-_cached = lru_cache(maxsize=32)(_regression)
-
-
-def baseline_kernel(design: Design, backend: Backend) -> KernelRidge | LinearRidge:
-    """The regression of a baseline design; kept as those of ``network_kernel`` are."""
-    return (_regression if backend.name == "numpy" and design.inputs.held else _cached)(
-        design, backend
-    )
+    @classmethod
+    def memory(cls, design: Design, itemsize: int) -> int:
+        d, small = design.sizes.dimension, min(design.sizes.samples, design.sizes.dimension)
+        return itemsize * (3 * design.largest_block * d + small * d) + 8 * 2 * small**2

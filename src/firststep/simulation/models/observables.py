@@ -1,4 +1,4 @@
-"""Measurements on trained weights: leading singular values, and averages over bins of the spike coordinate."""
+"""Leading singular values of trained weights, and bins of the spike coordinate kappa."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ class SingularTriplets:
 
 
 class LeadingSingularValues:
-    """Golub-Kahan-Lanczos bidiagonalisation with full reorthogonalisation of a matrix minus, if asked, a rank-one part.
+    """Golub-Kahan-Lanczos bidiagonalisation of a matrix minus, if asked, a rank-one part.
 
-    Stops when the residual of each of the ``count`` leading triplets is below ``tolerance`` times its value. The error of a value
-    is at most its residual and in practice far below 1e-3, with one known exception: where several values crowd at the edge of a
-    bulk, the second may be the third (one draw in a hundred, less than 1 % off); exactly equal values are seen once. A value that
-    has not converged after ``max_iterations`` is nan.
+    Reorthogonalised in full. Stops when the residual of each of the ``count`` leading triplets is
+    below ``tolerance`` times its value. The error of a value is at most its residual and in
+    practice far below 1e-3, with one known exception: where several values crowd at the edge of a
+    bulk, the second may be the third (one draw in a hundred, less than 1 % off); exactly equal
+    values are seen once. A value that has not converged after ``max_iterations`` is nan.
     """
 
     STRIDE = 4  # iterations between two looks at convergence: one compiled call each
@@ -43,7 +44,7 @@ class LeadingSingularValues:
     def _advance_stage(
         self, matrix: Any, minus: Any, bases: Any, vectors: Any, beta: Any, first: Any
     ) -> Any:
-        """STRIDE iterations from number ``first``: new bases and vectors, and the diagonals they add."""
+        """STRIDE iterations from number ``first``: new bases, vectors, and diagonals they add."""
         xp, set_row = self._backend.xp, self._backend.set_row
         (column, row), (left_basis, right_basis), (left, right) = minus, bases, vectors
         alphas, betas = [], []
@@ -66,7 +67,7 @@ class LeadingSingularValues:
     def __call__(
         self, matrix: Any, start: Any, count: int = 1, minus: tuple[Any, Any] | None = None
     ) -> SingularTriplets:
-        """The ``count`` largest singular values of matrix - column row^T (``minus``), from the start vector in R^columns."""
+        """The ``count`` largest singular values of matrix - column row^T (``minus``)."""
         backend, xp = self._backend, self._backend.xp
         rows, columns = matrix.shape
         count = min(count, rows, columns)
@@ -121,7 +122,7 @@ def leading_singular_values(backend: Backend) -> LeadingSingularValues:
 
 
 def _bidiagonal(alphas: list[float], betas: list[float], closed: bool) -> tuple[Any, Any, Any]:
-    """Left vectors, singular values and residuals of the small matrix; ``closed``: its last column is part of it."""
+    """Left vectors, singular values, residuals; ``closed``: the last column is part of it."""
     size = len(alphas)
     small = np.zeros((size, size + 1))
     small[np.arange(size), np.arange(size)] = alphas

@@ -1,18 +1,23 @@
 """``diagnose_inputs``: does a table of data have what the Gaussian theory needs of it?
 
-The theory takes x ~ N(0, I). What it uses of that: no mean; a covariance near I; a norm that hardly varies from row to row; and
-projections that look Gaussian along almost every direction. Each is measured here on a sample of rows x_1 .. x_n (xc: minus their
-mean), with an estimate that is right in the mean for independent rows of any law:
+The theory takes x ~ N(0, I). What it uses of that: no mean; a covariance near I; a norm that hardly
+varies from row to row; and projections that look Gaussian along almost every direction. Each is
+measured here on a sample of rows x_1 .. x_n (xc: minus their mean), with an estimate that is right
+in the mean for independent rows of any law:
 
 mean                  (|mean x|^2 - tr C/n)/tr C
 scale                 tr C/d
 effective_dimension   (tr C)^2/(d tr C^2), tr C^2 = mean over pairs i != j of <xc_i, xc_j>^2
-norm_concentration    (d/2) Var(|xc|^2)/(tr C)^2: 1 for N(0, I), 1/effective_dimension for N(0, C), 1 + k/2 for independent
-                      entries of excess kurtosis k, of the order of d where rows have a scale of their own
-kurtosis, skewness    of <x, u> along random unit vectors u: the mean excess kurtosis, the root mean square skewness beyond 6/n
-component_kurtosis    the largest excess kurtosis, in absolute value, along leading principal components: those of one half of the
-                      rows, measured on the other half; component_share is their part of the variance
-entry_kurtosis        of the entries, each column by itself: the median; largest_entry in standard deviations of its column
+norm_concentration    (d/2) Var(|xc|^2)/(tr C)^2: 1 for N(0, I), 1/effective_dimension for N(0, C),
+                      1 + k/2 for independent entries of excess kurtosis k, of the order of d where
+                      rows have a scale of their own
+kurtosis, skewness    of <x, u> along random unit vectors u: the mean excess kurtosis, the root mean
+                      square skewness beyond 6/n
+component_kurtosis    the largest excess kurtosis, in absolute value, along leading principal
+                      components: those of one half of the rows, measured on the other half;
+                      component_share is their part of the variance
+entry_kurtosis        of the entries, each column by itself: the median; largest_entry in standard
+                      deviations of its column
 """
 
 from __future__ import annotations
@@ -32,8 +37,9 @@ from firststep.inputs import DataInputs, InputLaw, input_law
 from firststep.problem import Problem, Sizes, whole
 from firststep.results import aligned, as_html
 from firststep.simulation.backends import make_backend
-from firststep.simulation.data.rows import InputArrays, input_rows, open_draws
-from firststep.simulation.design import features_design
+from firststep.simulation.data.rows import Data, InputArrays, Replicate
+from firststep.simulation.design import Training, make_design
+from firststep.simulation.models.network import RandomFeatures
 
 Array = NDArray[np.float64]
 DIRECTIONS = 200  # random projections
@@ -55,9 +61,10 @@ TOLERANCES = {
 
 @dataclass(frozen=True)
 class InputDiagnosis:
-    """What was measured on a sample of inputs, and whether the Gaussian theory can be trusted on them.
+    """What was measured on a sample of inputs, and whether the Gaussian theory can be trusted.
 
-    ``errors`` are standard errors by name. ``reasons`` says in sentences what is wrong; none: ``trusted``.
+    ``errors`` are standard errors by name. ``reasons`` says in sentences what is wrong; none:
+    ``trusted``.
     """
 
     name: str
@@ -146,12 +153,14 @@ class InputDiagnosis:
 def diagnose_inputs(
     source: Any, dimension: int | None = None, *, rows: int | None = None, seed: int = 0
 ) -> InputDiagnosis:
-    """Measure what the Gaussian theory needs of its inputs, on rows of data or on rows drawn from a law.
+    """Measure what the Gaussian theory needs of its inputs, on rows of data or of a law.
 
     Args:
-        source: an array of samples x columns, a file, a ``DataInputs``, or a law such as ``student-t:5``.
+        source: an array of samples x columns, a file, a ``DataInputs``, or a law such as
+            ``student-t:5``.
         dimension: d, for a law that does not fix it; default 400.
-        rows: how many rows to look at; default all of the data up to 20 000, or 10 d (at least 4000) of a law.
+        rows: how many rows to look at; default all of the data up to 20 000, or 10 d (at least
+            4000) of a law.
         seed: of the random directions, of the rows that are looked at and of the law.
     """
     law, seed = input_law(source), whole("seed", seed, 0)
@@ -185,11 +194,18 @@ def _sample(law: InputLaw, dimension: Any, rows: Any, seed: int) -> Array:
     count = max(4000, 10 * d) if rows is None else whole("rows", rows, FEWEST_ROWS, 10**7)
     backend = make_backend()
     any_problem = Problem(student="identity", teacher="identity", alpha=1, beta=1)
-    design = features_design(any_problem, Sizes(d, count, 1, 0), 2, count, law, ())
+    design = make_design(
+        any_problem,
+        model=RandomFeatures,
+        training=Training(),
+        sizes=Sizes(d, count, 1, 0),
+        test_samples=2,
+        block=count,
+        inputs=law,
+    )
     with backend.scope():
-        draws = open_draws(backend, InputArrays(design, backend).key(seed, 0))
-        found: Array = input_rows(backend, draws, design, "ridge", 0, count)
-    return found
+        replicate = Replicate(InputArrays(design, backend).key(seed, 0))
+        return Data.of(design, backend, replicate).inputs("ridge", 0, count)
 
 
 def _measure(rows: Array, directions: Array) -> dict[str, float]:
@@ -230,10 +246,16 @@ def _diagnosed(name: str, rows: Array, rng: np.random.Generator) -> InputDiagnos
     effective = 1 / max(1 + found["spread"], 1.0)  # it cannot be more than 1; its estimate can
     errors["effective_dimension"] = errors["spread"] * effective**2
     component_kurtosis, share = _components(rows, order)
-    spread = rows.std(axis=0)
-    centred = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    deviations = rows.std(axis=0)
+    centred = (rows - rows.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
     entry_kurtosis = float(np.median(np.mean(centred**4, axis=0))) - 3
-    keys = np.sort(rows @ directions[:, 0])
+    duplicates = int(np.sum(np.diff(np.sort(rows @ directions[:, 0])) == 0))
+    reasons = _reasons(found, errors, rows=count, d=d)
+    if abs(component_kurtosis) > 1 and share > COMPONENTS / d + TOLERANCES["components"]:
+        told = f"(excess kurtosis {component_kurtosis:.3g}) and carry {share:.0%} of the variance"
+        reasons.append(f"leading components are not Gaussian {told}")
+    if duplicates > 0.01 * count:
+        reasons.append(f"{duplicates} rows occur twice: training and test data would share them")
     return InputDiagnosis(
         name=name,
         rows=count,
@@ -248,18 +270,14 @@ def _diagnosed(name: str, rows: Array, rng: np.random.Generator) -> InputDiagnos
         component_share=share,
         entry_kurtosis=entry_kurtosis,
         largest_entry=float(np.abs(centred).max()),
-        duplicates=int(np.sum(np.diff(keys) == 0)),
+        duplicates=duplicates,
         errors={key: value for key, value in errors.items() if key != "spread"},
-        reasons=tuple(
-            _reasons(
-                found, errors, count, d, component_kurtosis, share, int(np.sum(np.diff(keys) == 0))
-            )
-        ),
+        reasons=tuple(reasons),
     )
 
 
 def _components(rows: Array, order: NDArray[Any]) -> tuple[float, float]:
-    """The largest kurtosis beyond its error along the leading components, and the part of the variance of those that stand out."""
+    """The largest kurtosis along the leading components, and their share of the variance."""
     half, d = len(rows) // 2, rows.shape[1]
     first, second = rows[order[:half]], rows[order[half:]]
     first = first - first.mean(axis=0)
@@ -277,15 +295,7 @@ def _largest_gaussian(count: int) -> float:
     return float(-scipy.special.ndtri(math.log(2) / (2 * count)))
 
 
-def _reasons(
-    found: dict[str, float],
-    errors: dict[str, float],
-    rows: int,
-    d: int,
-    component_kurtosis: float,
-    share: float,
-    duplicates: int,
-) -> list[str]:
+def _reasons(found: dict[str, float], errors: dict[str, float], *, rows: int, d: int) -> list[str]:
     """Sentences about what is further from N(0, I) than is tolerated, beyond its own error."""
     norm = 2 / d * (found["norm_concentration"] - 1 - found["spread"])
     mean = max(found["mean"], 0.0)
@@ -331,9 +341,4 @@ def _reasons(
                 f"the {key} differs by {value:.2g} ± {error:.2g}, {TOLERANCES[key]:g} is tolerated"
             )
             reasons.append(f"{rows} rows are too few to tell: {known}")
-    if abs(component_kurtosis) > 1 and share > COMPONENTS / d + TOLERANCES["components"]:
-        told = f"(excess kurtosis {component_kurtosis:.3g}) and carry {share:.0%} of the variance"
-        reasons.append(f"leading components are not Gaussian {told}")
-    if duplicates > 0.01 * rows:
-        reasons.append(f"{duplicates} rows occur twice: training and test data would share them")
     return reasons

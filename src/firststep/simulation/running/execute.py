@@ -1,4 +1,4 @@
-"""Running replicates: jobs for workers, how many of them, whether they fit in memory, and what comes back."""
+"""Running replicates: jobs, how many workers, whether they fit in memory, what comes back."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ import numpy as np
 
 from firststep.activations import JaxActivation
 from firststep.errors import InvalidParameter, NotEnoughMemory, WorkerFailed
-from firststep.problem import MAX_SIZE, Problem, Sizes, choice, whole
+from firststep.problem import Problem, Sizes
 from firststep.results import Interrupted, Simulation, versions
-from firststep.simulation.backends import BACKENDS, Backend, block_rows, make_backend
+from firststep.simulation.backends import Backend, block_rows, make_backend
 from firststep.simulation.data.teachers import kernel_lower_bound
-from firststep.simulation.design import NETWORK_MODELS, Design, test_set_size
-from firststep.simulation.models.baselines import baseline_kernel
-from firststep.simulation.models.network import Measured, network_kernel
+from firststep.simulation.design import Design, test_set_size
+from firststep.simulation.kinds import Measured
+from firststep.simulation.models import prepared
 from firststep.simulation.models.observables import KAPPA_CENTERS
 from firststep.simulation.randomness import CHUNK
+from firststep.simulation.running.options import Run
 from firststep.simulation.running.workers import Workers
 
 Progress = Callable[[int, int], None]
 PER_RIDGE = ("risk", "risk_test_error", "training_error", "learned_function")
-_SECONDS_WORTH_A_POOL = 3.0
+_SECONDS_WORTH_A_POOL = 3.0  # a pool takes about a second to start
 _FLOPS_PER_SECOND = 2e10  # a rough guess, used only to decide whether starting workers pays
 
 
@@ -56,8 +57,7 @@ class Job:
         return {**measured, "replicate_seconds": time.perf_counter() - started}
 
     def measured(self, backend: Backend, number: int) -> Measured:
-        kernel = network_kernel if self.design.model in NETWORK_MODELS else baseline_kernel
-        return kernel(self.design, backend).replicate(self.problem, self.seed, number)
+        return prepared(self.design, backend).replicate(self.problem, self.seed, number)
 
 
 _backends: dict[tuple[str, str, str, int], Backend] = {}
@@ -73,84 +73,52 @@ def cached_backend(name: str, device: str, dtype: str, threads: int) -> Backend:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to run: which replicates, where, and whom to tell. ``Plan.checked`` reads the arguments the verbs share."""
+    """A run at given sizes: what it leaves open is decided, and whom to tell is known."""
 
-    replicates: int
-    first: int
-    seed: int
-    backend: tuple[str, str, str, int]
+    run: Run
     test_samples: int
     block: int
-    workers: int | Workers | None
     progress: Progress | None
     started: float
 
     @classmethod
-    def checked(
-        cls,
-        sizes: Sizes,
-        *,
-        replicates: Any,
-        seed: Any,
-        first_replicate: Any,
-        test_samples: Any,
-        backend: Any,
-        device: Any,
-        dtype: Any,
-        threads: Any,
-        block: Any,
-        workers: Any,
-        progress: Progress | None,
-        started: float,
-    ) -> Plan:
-        choice("backend", backend, BACKENDS)
-        where = (backend, device, dtype, whole("threads", threads, 1))
-        tests = test_set_size(test_samples, sizes)
-        engine = cached_backend(*where)
-        rows = block_rows(sizes.width, sizes.dimension, engine) if block is None else _block(block)
-        count, first = (
-            whole("replicates", replicates, 1, MAX_SIZE),
-            whole("first-replicate", first_replicate, 0, MAX_SIZE),
+    def of(cls, run: Run, sizes: Sizes, progress: Progress | None, started: float) -> Plan:
+        engine = cached_backend(*run.where)
+        rows = (
+            block_rows(sizes.width, sizes.dimension, engine)
+            if run.block is None
+            else max(CHUNK, run.block // CHUNK * CHUNK)
         )
         return cls(
-            count, first, whole("seed", seed, 0), where, tests, rows, workers, progress, started
+            run=run,
+            test_samples=test_set_size(run.test_samples, sizes),
+            block=rows,
+            progress=progress,
+            started=started,
         )
+
+    @property
+    def numbers(self) -> range:
+        """Of the replicates."""
+        return range(self.run.first_replicate, self.run.first_replicate + self.run.replicates)
 
 
 def execute(job: Job, plan: Plan, trained: Mapping[str, Any]) -> Simulation:
     """Run the replicates of a plan; ``trained`` are the options that say what was run."""
-    design, engine, threads = job.design, job.make_backend(), plan.backend[3]
-    pool = _workers(plan.workers, design, plan.replicates, engine, threads)
-    _check_memory(design, pool.count, engine)
-    data = design.inputs.describe()
-    options: dict[str, Any] = {
-        **trained,
-        "inputs": str(design.inputs),
-        **({"inputs_array": data} if data else {}),
-        **(
-            {"teacher_terms": [str(term) for term in design.teacher_terms]}
-            if design.teacher_terms
-            else {}
-        ),
-        "test_samples": design.test_samples,
-        "backend": engine.name,
-        "device": engine.device,
-        "dtype": plan.backend[2],
-        "workers": pool.count,
-        "threads": threads,
-        "block": design.block,
-    }
+    engine, total = job.make_backend(), plan.run.replicates
+    pool = _workers(plan.run, job.design, engine)
+    _check_memory(job.design, pool.count, engine)
+    options = _options(job.design, plan, engine, pool.count)
     finished: dict[int, Measured] = {}
 
     def result(interrupted: bool) -> Simulation:
-        measurements = _stack(job.problem, [finished[number] for number in sorted(finished)])
         return Simulation(
-            problem=job.problem.replace(dimension=design.sizes.dimension),
-            model=design.model,
-            options=options,
-            sizes=design.sizes,
+            problem=job.problem.replace(dimension=job.design.sizes.dimension),
+            model=job.design.model.name,
+            options={**trained, **options},
+            sizes=job.design.sizes,
             seed=job.seed,
-            measurements=measurements,
+            measurements=_stack(job.problem, [finished[number] for number in sorted(finished)]),
             kappa=KAPPA_CENTERS,
             kernel_lower_bound=job.kernel_lower_bound,
             seconds=time.perf_counter() - plan.started,
@@ -160,22 +128,36 @@ def execute(job: Job, plan: Plan, trained: Mapping[str, Any]) -> Simulation:
         )
 
     try:
-        for number, measured in _run(
-            job,
-            range(plan.first, plan.first + plan.replicates),
-            pool,
-            close=pool is not plan.workers,
-        ):
+        close = pool is not plan.run.workers
+        for number, measured in _run(job, plan.numbers, pool, close=close):
             finished[number] = measured
             if plan.progress is not None:
-                plan.progress(len(finished), plan.replicates)
+                plan.progress(len(finished), total)
     except KeyboardInterrupt:
-        message = f"interrupted: {len(finished)} of {plan.replicates} replicates finished"
+        message = f"interrupted: {len(finished)} of {total} replicates finished"
         raise Interrupted(result(True) if finished else None, message) from None
     except WorkerFailed as error:
         error.result = result(True) if finished else None
         raise
     return result(False)
+
+
+def _options(design: Design, plan: Plan, engine: Backend, workers: int) -> dict[str, Any]:
+    """What a result keeps of the options."""
+    table = design.inputs.describe()
+    terms = [str(term) for term in design.teacher_terms]
+    return {
+        "inputs": str(design.inputs),
+        **({"inputs_array": table} if table else {}),
+        **({"teacher_terms": terms} if terms else {}),
+        "test_samples": design.test_samples,
+        "backend": engine.name,
+        "device": engine.device,
+        "dtype": plan.run.dtype,
+        "workers": workers,
+        "threads": plan.run.threads,
+        "block": design.block,
+    }
 
 
 def _run(
@@ -193,11 +175,6 @@ def _run(
                 yield number, job(number)
 
 
-def _block(block: Any) -> int:
-    rows = whole("block", block, 1)
-    return max(CHUNK, rows // CHUNK * CHUNK)
-
-
 def work(design: Design) -> float:
     """Floating-point operations of one replicate, roughly."""
     s = design.sizes
@@ -207,10 +184,8 @@ def work(design: Design) -> float:
         else 0.0
     )
     small = min(s.samples, s.width)
-    if design.takes_step and design.training.optimizer != "gradient":
-        step += (
-            20.0 * s.dimension * s.width * design.training.steps
-        )  # passes over the state, slower than products
+    if design.takes_step and design.optimizer.state_arrays:  # passes over it, slower than products
+        step += 20.0 * s.dimension * s.width * design.training.steps
     return (
         step
         + 2.0 * (s.samples + design.test_samples) * s.dimension * s.width
@@ -218,40 +193,31 @@ def work(design: Design) -> float:
     )
 
 
-def _workers(
-    asked: int | Workers | None, design: Design, replicates: int, backend: Backend, threads: int
-) -> Workers:
+def _workers(run: Run, design: Design, backend: Backend) -> Workers:
     """The processes to use; a count of 1 means this process."""
+    asked, here = run.workers, Workers(1, run.threads)
     if isinstance(asked, Workers):
-        if backend.name == "jax" or replicates == 1:
-            return Workers(1, threads)
-        if asked.threads != threads:
+        if backend.name == "jax" or run.replicates == 1:
+            return here
+        if asked.threads != run.threads:
             raise InvalidParameter(
-                "threads", f"{asked.threads}, as the workers were made for", threads
+                "threads", f"{asked.threads}, as the workers were made for", run.threads
             )
         return asked
     if asked is not None:
-        count = whole("workers", asked, 1)
-        if backend.name == "jax" and count > 1:
-            raise InvalidParameter(
-                "workers",
-                "1 with the jax backend",
-                count,
-                "one device runs one replicate at a time",
-            )
-        return Workers(min(count, replicates), threads)
-    enough = work(design) * replicates / _FLOPS_PER_SECOND > _SECONDS_WORTH_A_POOL
-    foreign = any(
-        isinstance(each, JaxActivation)
-        for each in (design.student, design.teacher, *design.teacher_terms)
-    )
-    if (
-        backend.name == "jax" or not enough or foreign
-    ):  # a function of the user's script may not exist in another process
-        return Workers(1, threads)
+        if backend.name == "jax" and asked > 1:
+            hint = "one device runs one replicate at a time"
+            raise InvalidParameter("workers", "1 with the jax backend", asked, hint)
+        return Workers(min(asked, run.replicates), run.threads)
+    enough = work(design) * run.replicates / _FLOPS_PER_SECOND > _SECONDS_WORTH_A_POOL
+    # a function of the user's script may not exist in another process
+    functions = (design.student, design.teacher, *design.teacher_terms)
+    foreign = any(isinstance(each, JaxActivation) for each in functions)
+    if backend.name == "jax" or not enough or foreign:
+        return here
     needed, limit = design.memory(backend.dtype.itemsize), backend.memory_limit()
-    fitting = max(1, limit // needed) if limit else replicates
-    return Workers(min(replicates, available_cores(), fitting), threads)
+    fitting = max(1, limit // needed) if limit else run.replicates
+    return Workers(min(run.replicates, available_cores(), fitting), run.threads)
 
 
 def available_cores() -> int:
@@ -266,7 +232,9 @@ def _check_memory(design: Design, workers: int, backend: Backend) -> None:
     needed, limit = design.memory(backend.dtype.itemsize) * workers, backend.memory_limit()
     if limit is not None and needed > limit:
         one = f" ({workers} workers)" if workers > 1 else ""
-        hint = f"{design.model} needs {_gigabytes(needed)}{one} and {_gigabytes(limit)} is free"
+        hint = (
+            f"{design.model.name} needs {_gigabytes(needed)}{one} and {_gigabytes(limit)} is free"
+        )
         allowed = "small enough to fit in memory with these ratios"
         raise NotEnoughMemory("dimension", allowed, design.sizes.dimension, hint)
 
@@ -276,7 +244,7 @@ def _gigabytes(count: float) -> str:
 
 
 def _stack(problem: Problem, found: list[Measured]) -> dict[str, Any]:
-    """Measurements with a leading axis of replicates; a single ridge value has no axis of its own."""
+    """Measurements with an axis of replicates first; a single ridge has no axis of its own."""
     stacked = {name: np.array([each[name] for each in found], dtype=float) for name in found[0]}
     if not isinstance(problem.ridge, tuple):
         for name in PER_RIDGE:

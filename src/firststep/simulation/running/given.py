@@ -1,14 +1,14 @@
-"""``simulate_features``: ridge regression on a first layer that is given, with fresh data in every replicate."""
+"""``simulate_features``: ridge regression on a given first layer, with fresh data each time."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter
 from firststep.given_layer import GivenLayer
@@ -16,12 +16,17 @@ from firststep.inputs import CovarianceInputs, InputLaw, input_law
 from firststep.problem import Problem
 from firststep.results import Simulation
 from firststep.simulation.backends import Backend
-from firststep.simulation.design import features_design
-from firststep.simulation.models.network import Measured, network_kernel
+from firststep.simulation.design import Training, make_design
+from firststep.simulation.fit.features import Layer
+from firststep.simulation.kinds import Measured
+from firststep.simulation.models import prepared
+from firststep.simulation.models.network import GivenFeatures
 from firststep.simulation.running.execute import Job, Plan, Progress, execute
-from firststep.simulation.running.workers import Workers
+from firststep.simulation.running.options import Run, gathered, nothing_left
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
 ORTHOGONAL = 1e-6  # cosine of two directions, up to the rounding of single precision
 
 
@@ -29,9 +34,9 @@ ORTHOGONAL = 1e-6  # cosine of two directions, up to the rounding of single prec
 class FeaturesJob(Job):
     """A job that brings its first layer and its teacher."""
 
-    weights: Array
-    bias: Array | None
-    teacher: Array  # d, or d x terms
+    weights: Float[Array, "d N"]
+    bias: Float[Array, " N"] | None
+    teacher: Float[Array, " d"] | Float[Array, "d J"]
 
     @property
     def kernel_lower_bound(self) -> float:
@@ -42,8 +47,10 @@ class FeaturesJob(Job):
         return super().kernel_lower_bound
 
     def measured(self, backend: Backend, number: int) -> Measured:
-        kernel = network_kernel(self.design, backend)
-        return kernel.given(self.problem, self.seed, number, self.weights, self.bias, self.teacher)
+        model = prepared(self.design, backend)
+        assert isinstance(model, GivenFeatures)
+        layer = Layer(self.weights, self.bias)
+        return model.given(self.problem, (self.seed, number), layer, self.teacher)
 
 
 def simulate_features(
@@ -51,44 +58,41 @@ def simulate_features(
     problem: Problem,
     teacher: Any,
     *,
-    replicates: int = 10,
-    seed: int = 0,
-    bias: Any = None,
-    inputs: Any = "gaussian",
-    covariance: Any = None,
     teacher_terms: Any = (),
+    bias: Any = None,
+    covariance: Any = None,
     neurons: str = "columns",
-    test_samples: int | None = None,
-    backend: str = "numpy",
-    device: str = "auto",
-    dtype: str = "float64",
-    workers: int | Workers | None = None,
-    threads: int = 1,
-    block: int | None = None,
-    first_replicate: int = 0,
+    inputs: Any = "gaussian",
+    run: Run | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    **options: Any,
 ) -> Simulation:
-    """Fit a readout on a given first layer and test it: only the ridge data, their noise and the test data are drawn.
+    """Fit a readout on a given first layer and test it; the data alone are drawn.
 
-    Features s(<w_i, x> + b_i), labels y = s*(<x, theta>) + noise * eps, and the ridge fit of ``simulate`` on n = alpha d samples.
-    Of the problem, student, teacher, alpha, beta, ridge and noise count. With the seed and number of a replicate of ``simulate``
-    the data are those of that replicate: ``simulate_features(layer.after, problem, layer.teacher, seed=s, first_replicate=k)``
+    Features s(<w_i, x> + b_i), labels y = s*(<x, theta>) + noise * eps, and the ridge fit of
+    ``simulate`` on n = alpha d samples. Of the problem, student, teacher, alpha, beta, ridge and
+    noise count. With the seed and number of a replicate of ``simulate`` the data are those of that
+    replicate: ``simulate_features(layer.after, problem, layer.teacher, seed=s, first_replicate=k)``
     with ``layer = first_layer(problem, d, s, k)`` gives its risk.
 
     Args:
-        weights: the first layer, d x N, one column for every neuron (or one row, with ``neurons="rows"``); N must be that of the
-            problem, beta d.
-        problem: the question; its dimension, if it has one, must be d.
-        teacher: theta, d numbers of norm 1; with ``teacher_terms`` d x (1 + terms), a column a term, theta first. They need not
-            be orthogonal; the bound of fixed kernels is then nan.
-        replicates: how many independent data sets.
-        seed: a whole number >= 0.
+        weights: the first layer, d x N, one column for every neuron (one row, with
+            ``neurons="rows"``); N must be that of the problem, beta d.
+        problem: the question; its dimension, if it has one, must be d. teacher: theta, d numbers of
+        norm 1; with ``teacher_terms`` d x (1 + terms), a column a term,
+            theta first. They need not be orthogonal; the bound of fixed kernels is then nan.
+        teacher_terms: activations of further terms of the teacher.
         bias: b, one number for every neuron; none: zero.
-        inputs: law of the inputs, as in ``simulate``.
         covariance: C, d x d: the inputs are N(0, C).
-        teacher_terms, test_samples, backend, device, dtype, workers, threads, block, first_replicate, progress: as in ``simulate``.
+        neurons: ``columns`` or ``rows``.
+        inputs: law of the inputs, as in ``simulate``.
+        run: ``Run(...)``, how the replicates are run.
+        progress: called with (finished, total) after every replicate.
+        options: fields of ``Run`` as plain keywords: replicates, seed, backend, ...
     """
     started = time.perf_counter()
+    running = gathered(Run, run, options)
+    nothing_left("simulate_features", options, Run)
     layer = GivenLayer.checked(
         weights=weights,
         problem=problem,
@@ -98,31 +102,23 @@ def simulate_features(
         covariance=covariance,
         neurons=neurons,
     )
-    sizes = layer.sizes
-    plan = Plan.checked(
-        sizes,
-        replicates=replicates,
-        seed=seed,
-        first_replicate=first_replicate,
-        test_samples=test_samples,
-        backend=backend,
-        device=device,
-        dtype=dtype,
-        threads=threads,
-        block=block,
-        workers=workers,
-        progress=progress,
-        started=started,
-    )
-    design = features_design(
-        problem, sizes, plan.test_samples, plan.block, _law(inputs, layer), layer.terms[1:]
+    plan = Plan.of(running, layer.sizes, progress, started)
+    design = make_design(
+        problem,
+        model=GivenFeatures,
+        training=Training(),
+        sizes=layer.sizes,
+        test_samples=plan.test_samples,
+        block=plan.block,
+        inputs=_law(inputs, layer),
+        teacher_terms=layer.terms[1:],
     )
     teachers = layer.teachers[:, 0] if len(layer.terms) == 1 else layer.teachers
     job = FeaturesJob(
-        problem,
-        design,
-        plan.seed,
-        plan.backend,
+        problem=problem,
+        design=design,
+        seed=running.seed,
+        backend=running.where,
         weights=np.ascontiguousarray(layer.weights),
         bias=layer.bias,
         teacher=np.ascontiguousarray(teachers),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import InvalidParameter
 from firststep.inputs import input_law
@@ -15,25 +14,27 @@ from firststep.problem import Problem, whole
 from firststep.simulation.backends import block_rows, make_backend
 from firststep.simulation.data.teachers import first_direction
 from firststep.simulation.design import Training, make_design, test_set_size
-from firststep.simulation.models.network import NetworkKernel
+from firststep.simulation.models.network import Network
+from firststep.simulation.running.options import gathered, nothing_left
 from firststep.simulation.running.simulate import sizes_for
 from firststep.teacher_terms import teacher_terms as terms_of
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
 
 
 @dataclass(frozen=True, eq=False)
 class FirstLayer:
-    """The first layer of one replicate: W0 and W1 (d x N, a column for every neuron), the readout at and the teacher's direction.
+    """The first layer of one replicate: W0, W1, the readout at and the teacher's direction.
 
-    With further terms of the teacher, ``directions`` has a column for each of them, ``teacher`` first.
+    With further terms of the teacher, ``directions`` has a column for each, ``teacher`` first.
     """
 
-    before: Array
-    after: Array
-    readout: Array
-    teacher: Array
-    directions: Array
+    before: Float[Array, "d N"]
+    after: Float[Array, "d N"]
+    readout: Float[Array, " N"]
+    teacher: Float[Array, " d"]
+    directions: Float[Array, "d J"]
 
 
 def first_layer(
@@ -42,30 +43,28 @@ def first_layer(
     seed: int = 0,
     replicate: int = 0,
     *,
-    steps: int = 1,
-    batches: str = "fresh",
-    parameterization: str = "mean-field",
-    optimizer: str = "gradient",
+    training: Training | Mapping[str, Any] | None = None,
     inputs: Any = "gaussian",
     teacher_terms: Any = (),
     test_samples: int | None = None,
+    **options: Any,
 ) -> FirstLayer:
-    """The weights that ``simulate`` trains in this replicate with these options: the same random numbers, without the fit.
+    """The weights that ``simulate`` trains in this replicate with these options, without the fit.
 
-    ``test_samples`` matters only where the inputs are an array: which rows the steps see depends on how many the test set takes.
+    The random numbers are the same. ``training`` or its fields as plain keywords (steps, batches,
+    parameterization, optimizer) say how. ``test_samples`` matters only where the inputs are an
+    array: which rows the steps see depends on how many the test set takes.
     """
     path = training_path(
         problem,
         dimension,
         seed,
         replicate,
-        steps=steps,
-        batches=batches,
-        parameterization=parameterization,
-        optimizer=optimizer,
+        training=training,
         inputs=inputs,
         teacher_terms=teacher_terms,
         test_samples=test_samples,
+        **options,
     )
     for layer in path:
         last = layer
@@ -78,44 +77,50 @@ def training_path(
     seed: int = 0,
     replicate: int = 0,
     *,
-    steps: int,
-    batches: str = "fresh",
-    parameterization: str = "mean-field",
-    optimizer: str = "gradient",
+    training: Training | Mapping[str, Any] | None = None,
     inputs: Any = "gaussian",
     teacher_terms: Any = (),
     test_samples: int | None = None,
+    **options: Any,
 ) -> Iterator[FirstLayer]:
-    """The first layers after 0, 1, ..., ``steps`` steps, one after the other, each step computed once.
+    """The first layers after 0, 1, ..., ``steps`` steps, one after the other, each computed once.
 
     The last is ``first_layer`` with the same options. Of a problem without a step all are W0.
     """
     if not isinstance(problem, Problem):
         raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
+    trained = gathered(Training, training, options)
+    nothing_left("first_layer", options, Training)
     law = input_law(inputs)
     sizes = sizes_for(problem, dimension, law)
-    training = Training.checked(steps, batches, False, parameterization, optimizer)
     backend = make_backend("numpy", "cpu", "float64", 1)
-    rows = block_rows(sizes.width, sizes.dimension, backend)
-    tests = test_set_size(test_samples, sizes)
     design = make_design(
-        problem, "network", training, sizes, tests, rows, None, law, terms_of(teacher_terms)
+        problem,
+        model=Network,
+        training=trained,
+        sizes=sizes,
+        test_samples=test_set_size(test_samples, sizes),
+        block=block_rows(sizes.width, sizes.dimension, backend),
+        inputs=law,
+        teacher_terms=terms_of(teacher_terms),
     )
     seed, number = whole("seed", seed, 0), whole("replicate", replicate, 0)
 
     def layers() -> Iterator[FirstLayer]:
-        path = NetworkKernel(design, backend).path(problem, seed, number)
+        path = Network(design, backend).path(problem, seed, number)
         last = None
-        for _ in range(training.steps + 1):
-            with (
-                backend.scope(),
-                np.errstate(all="ignore"),
-            ):  # not while the caller works on what we yield
+        for _ in range(trained.steps + 1):
+            # not while the caller works on what we yield
+            with backend.scope(), np.errstate(all="ignore"):
                 last = next(path, last)
             assert last is not None
-            teacher, before, readout, after = last
+            start, after = last
             yield FirstLayer(
-                before, after, readout, first_direction(teacher), teacher.reshape(len(teacher), -1)
+                before=start.weights,
+                after=after,
+                readout=start.readout,
+                teacher=first_direction(start.teacher),
+                directions=start.teacher.reshape(len(start.teacher), -1),
             )
 
     return layers()

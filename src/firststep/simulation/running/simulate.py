@@ -13,16 +13,8 @@ from firststep.inputs import InputLaw, input_law
 from firststep.problem import Problem, Sizes, choice
 from firststep.results import Baselines, Interrupted, Simulation
 from firststep.simulation.backends import Backend, block_rows
-from firststep.simulation.design import (
-    BASELINES,
-    DEFAULT_KERNELS,
-    MODELS,
-    TRAINED,
-    Design,
-    Training,
-    make_design,
-    test_set_size,
-)
+from firststep.simulation.design import Design, Training, make_design, test_set_size
+from firststep.simulation.kinds import BASELINES, DEFAULT_KERNELS, MODELS, Model
 from firststep.simulation.running.execute import (
     PER_RIDGE,
     Job,
@@ -33,7 +25,7 @@ from firststep.simulation.running.execute import (
     execute,
     work,
 )
-from firststep.simulation.running.workers import Workers
+from firststep.simulation.running.options import Run, gathered, nothing_left
 from firststep.teacher_terms import teacher_terms as terms_of
 
 __all__ = [
@@ -45,98 +37,90 @@ __all__ = [
     "simulate",
     "sizes_for",
 ]
+# Options a result keeps where a step was taken.
+TOLD_OF_STEPS = ("steps", "batches", "reuse", "optimizer")
 
 
 def simulate(
     problem: Problem,
     dimension: int | None = None,
-    replicates: int = 10,
-    seed: int = 0,
+    replicates: int | None = None,
+    seed: int | None = None,
     *,
     model: str = "network",
-    steps: int = 1,
-    batches: str = "fresh",
-    reuse: bool = False,
-    parameterization: str = "mean-field",
-    optimizer: str = "gradient",
+    training: Training | Mapping[str, Any] | None = None,
+    run: Run | Mapping[str, Any] | None = None,
     inputs: Any = "gaussian",
     teacher_terms: Any = (),
     kernel: Any = None,
-    test_samples: int | None = None,
-    backend: str = "numpy",
-    device: str = "auto",
-    dtype: str = "float64",
-    workers: int | Workers | None = None,
-    threads: int = 1,
-    block: int | None = None,
-    first_replicate: int = 0,
     progress: Progress | None = None,
+    **options: Any,
 ) -> Simulation:
     """Run the experiment at finite size.
 
-    Each replicate draws its own teacher, weights, step batch, ridge data and test data from streams named by the seed, the
-    number of the replicate and the purpose, so the result does not depend on workers, order or block size.
+    Each replicate draws its own teacher, weights, step batch, ridge data and test data from streams
+    named by the seed, the number of the replicate and the purpose, so the result does not depend on
+    workers, order or block size.
 
     Args:
         problem: the question; its ``dimension`` is used if ``dimension`` is not given.
         dimension: d. The other sizes follow: n = alpha d, N = beta d, n0 = alpha0 d, rounded.
-        replicates: how many independent experiments.
-        seed: a whole number >= 0.
-        model: ``network`` (the real thing), ``spiked``, ``conditional``, ``gaussian``, ``random-features``, or a baseline: ``ntk``,
-            ``inner-product-kernel``, ``distance-kernel``, ``linear``.
-        steps, batches, reuse, parameterization, optimizer: how the first layer is trained, see docs/simulation.md.
-        inputs: law of the inputs: ``gaussian``, ``rademacher``, ``uniform``, ``student-t:NU``, ``elliptical-t:NU``,
-            ``power-law:A``, ``mixture:R``, an array of samples x columns, a file, or ``DataInputs.load(path, ...)``.
-        teacher_terms: further terms of the teacher, activations: y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps with
-            orthonormal directions.
-        kernel: g of a kernel baseline, an expression in z (default exp(z), or exp(-z/2) of the squared distance).
-        test_samples: size of the test set of each replicate; default max(2000, 4 d).
-        backend, device, dtype: ``numpy`` or ``jax``; ``auto``, ``cpu`` or ``gpu``; ``float64`` or ``float32``.
-        workers: processes (numpy only), or ``Workers`` that several calls share; default: as many as there are cores if the work is
-            worth starting them.
-        threads: BLAS threads per worker (numpy only).
-        block: rows of data handled at a time; default by shape.
-        first_replicate: number of the first replicate; more replicates of an earlier run continue from its count.
+        replicates: how many independent experiments; default 10.
+        seed: a whole number >= 0; default 0.
+        model: ``network`` (the real thing), another network model or a baseline: those of
+            ``firststep.simulation.kinds.MODELS``, see docs/simulation.md.
+        training: ``Training(...)``, how the first layer is trained.
+        run: ``Run(...)``, how the replicates are run; ``replicates`` and ``seed`` are part of it.
+        inputs: law of the inputs: a text such as ``student-t:5`` (docs/inputs.md), an array of
+            samples x columns, a file, or ``DataInputs.load(path, ...)``.
+        teacher_terms: further terms of the teacher, activations:
+            y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps with orthonormal directions.
+        kernel: g of a kernel baseline, an expression in z (default exp(z), or exp(-z/2) of the
+            squared distance).
         progress: called with (finished, total) after every replicate.
+        options: fields of ``Training`` and ``Run`` as plain keywords: steps, batches, reuse,
+            parameterization, optimizer; test_samples, backend, device, dtype, workers, threads,
+            block, first_replicate.
     """
     started = time.perf_counter()
     if not isinstance(problem, Problem):
         raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
+    trained, running = _records("simulate", training, run, options, replicates, seed)
     law, terms = input_law(inputs), terms_of(teacher_terms)
     sizes = sizes_for(problem, dimension, law)
-    choice("model", model, MODELS)
-    training = Training.checked(steps, batches, reuse, parameterization, optimizer)
-    plan = Plan.checked(
-        sizes,
-        replicates=replicates,
-        seed=seed,
-        first_replicate=first_replicate,
-        test_samples=test_samples,
-        backend=backend,
-        device=device,
-        dtype=dtype,
-        threads=threads,
-        block=block,
-        workers=workers,
-        progress=progress,
-        started=started,
-    )
-    function = _kernel_function(model, kernel)
+    kind = MODELS.checked(model)
+    plan = Plan.of(running, sizes, progress, started)
+    function = _kernel_function(kind, kernel)
     design = make_design(
-        problem, model, training, sizes, plan.test_samples, plan.block, function, law, terms
+        problem,
+        model=kind,
+        training=trained,
+        sizes=sizes,
+        test_samples=plan.test_samples,
+        block=plan.block,
+        kernel=function,
+        inputs=law,
+        teacher_terms=terms,
     )
-    taken = {
-        "steps": training.steps,
-        "batches": training.batches,
-        "reuse": training.reuse,
-        "optimizer": training.optimizer,
-    }
-    options: dict[str, Any] = {
-        **(taken if design.takes_step else {}),
-        "parameterization": training.parameterization,
+    taken = trained.to_dict()
+    told: dict[str, Any] = {
+        **({name: taken[name] for name in TOLD_OF_STEPS} if design.takes_step else {}),
+        "parameterization": trained.parameterization,
         **({"kernel": str(function)} if function else {}),
     }
-    return execute(Job(problem, design, plan.seed, plan.backend), plan, options)
+    job = Job(problem=problem, design=design, seed=running.seed, backend=running.where)
+    return execute(job, plan, told)
+
+
+def _records(
+    verb: str, training: Any, run: Any, options: dict[str, Any], *positional: Any
+) -> tuple[Training, Run]:
+    """The records given, or those of the keywords; ``positional``: replicates and seed."""
+    named = dict(zip(("replicates", "seed"), positional, strict=True))
+    keywords = {**{name: value for name, value in named.items() if value is not None}, **options}
+    records = gathered(Training, training, keywords), gathered(Run, run, keywords)
+    nothing_left(verb, keywords, Training, Run)
+    return records
 
 
 def sizes_for(problem: Problem, dimension: Any, law: InputLaw) -> Sizes:
@@ -149,17 +133,18 @@ def sizes_for(problem: Problem, dimension: Any, law: InputLaw) -> Sizes:
 def baselines(
     problem: Problem,
     dimension: int | None = None,
-    replicates: int = 10,
-    seed: int = 0,
+    replicates: int | None = None,
+    seed: int | None = None,
     *,
     models: Sequence[str] = BASELINES,
     inner_product_kernel: Any = None,
     distance_kernel: Any = None,
     **options: Any,
 ) -> Baselines:
-    """Run several models on the same teachers and data, by default every baseline of [Ba] section 3.1.
+    """Run several models on the same teachers and data, by default the baselines of [Ba] 3.1.
 
-    ``options`` are those of ``simulate``. ``inner_product_kernel`` and ``distance_kernel`` are the functions g, expressions in z.
+    ``options`` are those of ``simulate``, ``run`` among them. ``inner_product_kernel`` and
+    ``distance_kernel`` are the functions g, expressions in z.
     """
     models = (models,) if isinstance(models, str) else models
     if not isinstance(models, Sequence) or not models:
@@ -194,13 +179,12 @@ def _checked_kernel(parameter: str, function: Any) -> Activation | None:
     return None if function is None else activation(function, parameter=parameter)
 
 
-def _kernel_function(model: str, kernel: Any) -> Activation | None:
-    if model in DEFAULT_KERNELS:
-        return activation(DEFAULT_KERNELS[model] if kernel is None else kernel, parameter="kernel")
+def _kernel_function(model: type[Model], kernel: Any) -> Activation | None:
+    if model.default_kernel:
+        return activation(model.default_kernel if kernel is None else kernel, parameter="kernel")
     if kernel is not None:
-        raise InvalidParameter(
-            "kernel", "given only for " + " or ".join(DEFAULT_KERNELS), kernel, f"model is {model}"
-        )
+        allowed = "given only for " + " or ".join(DEFAULT_KERNELS)
+        raise InvalidParameter("kernel", allowed, kernel, f"model is {model.name}")
     return None
 
 
@@ -220,7 +204,7 @@ def fitting_replicates(problem: Problem, model: str, options: Mapping[str, Any])
 
 
 def replicate_cost(problem: Problem, model: str = "network") -> tuple[float, int]:
-    """Floating-point operations and bytes of one replicate of a problem with a dimension, both roughly."""
+    """Roughly the operations and bytes of one replicate of a problem with a dimension."""
     engine = cached_backend("numpy", "cpu", "float64", 1)
     design = _plain_design(problem, model, engine, {})
     return work(design), design.memory(engine.dtype.itemsize)
@@ -229,24 +213,16 @@ def replicate_cost(problem: Problem, model: str = "network") -> tuple[float, int
 def _plain_design(
     problem: Problem, model: str, engine: Backend, options: Mapping[str, Any]
 ) -> Design:
-    """The design at the problem's own dimension, for its size alone: options that do not change it are as by default."""
-    sizes = problem.sizes()
-    tests, rows = (
-        test_set_size(options.get("test_samples"), sizes),
-        block_rows(sizes.width, sizes.dimension, engine),
-    )
+    """The design at the problem's own dimension, for its size alone."""
+    sizes, kind = problem.sizes(), MODELS.checked(model)
     names = ("steps", "batches", "parameterization", "optimizer")
-    training = Training(
-        **{name: options[name] for name in names if name in options and model in TRAINED}
-    )
-    law = input_law(options.get("inputs", "gaussian"))
     return make_design(
         problem,
-        model,
-        training,
-        sizes,
-        tests,
-        rows,
-        _kernel_function(model, options.get("kernel")),
-        law,
+        model=kind,
+        training=Training(**{n: options[n] for n in names if n in options and kind.trains}),
+        sizes=sizes,
+        test_samples=test_set_size(options.get("test_samples"), sizes),
+        block=block_rows(sizes.width, sizes.dimension, engine),
+        kernel=_kernel_function(kind, options.get("kernel")),
+        inputs=input_law(options.get("inputs", "gaussian")),
     )

@@ -18,10 +18,10 @@ Array = NDArray[np.float64]
 def layer_spectrum(
     problem: Problem, of: str, dimension: int | None = None, seed: int = 0, replicate: int = 0
 ) -> Array:
-    """What is not zero by shape, largest first, of the network that ``simulate`` trains in this replicate.
+    """What is not zero by shape, largest first, of the network that ``simulate`` trains.
 
-    weights: the min(d, N) singular values of W1. kernel: the min(n, N) eigenvalues of F^T F/n, F = s(X W1) the features of the
-    replicate's own n ridge samples.
+    weights: the min(d, N) singular values of W1. kernel: the min(n, N) eigenvalues of F^T F/n, F =
+    s(X W1) the features of the replicate's own n ridge samples.
     """
     sizes = problem.sizes(dimension)
     check_memory(sizes, of)
@@ -48,14 +48,13 @@ def check_memory(sizes: Sizes, of: str) -> None:
 
 def _finite(values: Any) -> Array:
     if not np.all(np.isfinite(values)):
-        raise NotConverged(
-            "the simulated spectrum is not finite: the student overflows on these weights; try a smaller step"
-        )
+        reason = "the student overflows on these weights; try a smaller step"
+        raise NotConverged(f"the simulated spectrum is not finite: {reason}")
     return np.asarray(values)
 
 
 def _gram(problem: Problem, sizes: Sizes, weights: Array, seed: int, replicate: int) -> Array:
-    """F^T F/n, or F F^T/n if that is smaller, from blocks of the samples that the ridge fit of this replicate uses."""
+    """F^T F/n, or F F^T/n if that is smaller, of the samples of this replicate's ridge fit."""
     backend = make_backend("numpy", "cpu", "float64", 1)
     rows = block_rows(sizes.width, sizes.dimension, backend)
     draws = backend.draws(backend.key(seed, replicate))

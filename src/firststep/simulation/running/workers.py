@@ -1,8 +1,9 @@
 """Replicates in parallel: plain worker processes that speak pickle over their standard streams.
 
-Unlike ``multiprocessing`` with spawn, a worker never imports the caller's main module, so simulate(workers=2) works from a script
-without an ``if __name__ == "__main__"`` guard, from a notebook and from a shell. Workers ignore the terminal's Ctrl-C (the
-parent ends them) and end themselves when the parent is gone.
+Unlike ``multiprocessing`` with spawn, a worker never imports the caller's main module, so
+simulate(workers=2) works from a script without an ``if __name__ == "__main__"`` guard, from a
+notebook and from a shell. Workers ignore the terminal's Ctrl-C (the parent ends them) and end
+themselves when the parent is gone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from firststep.errors import InvalidParameter, WorkerFailed
@@ -28,7 +29,8 @@ _THREAD_VARIABLES = (
     "MKL_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-# glibc gives freed blocks back to the system and faults them in again; keeping them makes small replicates a quarter faster.
+# glibc gives freed blocks back to the system and faults them in again; keeping them makes small
+# replicates a quarter faster.
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(2**26), "MALLOC_TRIM_THRESHOLD_": str(2**29)}
 
 
@@ -54,8 +56,8 @@ class Workers:
         with firststep.Workers(4) as workers:
             results = [firststep.simulate(problem, workers=workers) for problem in problems]
 
-    Started at the first use, ended at the end of the block. After a failure or Ctrl-C they are ended at once, and started again
-    by the next call.
+    Started at the first use, ended at the end of the block. After a failure or Ctrl-C they are
+    ended at once, and started again by the next call.
     """
 
     def __init__(self, count: int, threads: int = 1) -> None:
@@ -97,120 +99,91 @@ class Workers:
         except (pickle.PicklingError, AttributeError, TypeError):
             hint = "an activation that is a local JAX function cannot be sent to another process"
             raise InvalidParameter("workers", "1 for this problem", self.count, hint) from None
-        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-        for number in numbers:
-            waiting.put(number)
-        self._start()
-        complete = False
-        try:
-            for process in self._processes:
-                threading.Thread(
-                    target=_converse, args=(process, payload, waiting, answers), daemon=True
-                ).start()
-            for _ in numbers:
-                yield self._next(answers)
-            complete = True
-        finally:
-            if not complete:
-                self.close()
+        with contextlib.closing(self._answers(payload, numbers, tries=1)) as answers:
+            for place, done, answer in answers:
+                if not done:
+                    raise answer
+                yield numbers[place], answer
 
     def survive(
         self, job: Callable[[Any], Any], items: Sequence[Any], tries: int = 3
     ) -> Iterator[tuple[int, Any]]:
         """(place, job(item)) as they finish, in any order, whatever happens to the workers.
 
-        A worker that dies is replaced and its item tried again; after ``tries`` deaths the answer is the ``WorkerFailed``. An error
-        raised by the job is the answer too.
+        A worker that dies is replaced and its item tried again; after ``tries`` deaths the answer
+        is the ``WorkerFailed``. An error raised by the job is the answer too.
         """
-        payload = pickle.dumps(job)
-        waiting: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()  # place, deaths
-        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-        for place in range(len(items)):
-            waiting.put((place, 0))
+        with contextlib.closing(self._answers(pickle.dumps(job), items, tries)) as answers:
+            for place, _, answer in answers:
+                yield place, answer
+
+    def _answers(
+        self, payload: bytes, items: Sequence[Any], tries: int
+    ) -> Generator[tuple[int, bool, Any]]:
+        """(place, whether it is done, the result or the error) for every item."""
+        shift = _Shift(self, payload, items, tries)
         self._start()
-        closing = threading.Event()
-
-        def serve_one(number: int) -> None:
-            fresh = True
-            while not closing.is_set():
-                try:
-                    place, deaths = waiting.get(timeout=0.2)
-                except queue.Empty:
-                    continue  # an item may come back from a worker that dies
-                process = self._processes[number]
-                try:
-                    if fresh:
-                        pickle.dump(payload, process.stdin)
-                        fresh = False
-                    pickle.dump(items[place], process.stdin)
-                    process.stdin.flush()
-                    kind, first, second = pickle.load(process.stdout)
-                    answers.put(("done", place, second if kind == "done" else first))
-                except (OSError, EOFError, pickle.UnpicklingError, ValueError):
-                    if closing.is_set():
-                        return
-                    reason = _obituary(process)
-                    _close_pipes(process)
-                    if deaths + 1 < tries:
-                        waiting.put((place, deaths + 1))
-                    else:
-                        answers.put(("done", place, WorkerFailed(reason)))
-                    with _spawning:
-                        if closing.is_set():
-                            return
-                        self._processes[number] = self._spawn()
-                    fresh = True
-
         complete = False
         try:
             for number in range(len(self._processes)):
-                threading.Thread(target=serve_one, args=(number,), daemon=True).start()
+                threading.Thread(target=shift.serve, args=(number,), daemon=True).start()
             for _ in items:
-                yield self._next(answers)
+                yield shift.next()
             complete = True
         finally:
             with _spawning:
-                closing.set()
+                shift.over.set()
             if not complete:
                 self.close()
 
-    @staticmethod
-    def _next(answers: queue.SimpleQueue[Answer]) -> tuple[int, Any]:
-        while True:
-            try:
-                kind, first, second = answers.get(
-                    timeout=0.5
-                )  # a timeout lets Ctrl-C through on every platform
-            except queue.Empty:
-                continue
-            if kind == "done":
-                return first, second
-            if kind == "failed":
-                raise first
-            raise WorkerFailed(first)
 
+class _Shift:
+    """Items handed to the workers one at a time, by one thread for each worker."""
 
-def _converse(
-    process: Any,
-    payload: bytes,
-    waiting: queue.SimpleQueue[int],
-    answers: queue.SimpleQueue[Answer],
-) -> None:
-    """Hand one worker the job, then one number at a time."""
-    try:
-        pickle.dump(payload, process.stdin)
-        while True:
+    def __init__(self, workers: Workers, payload: bytes, items: Sequence[Any], tries: int) -> None:
+        self._workers, self._payload, self._items, self._tries = workers, payload, items, tries
+        self._waiting: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()  # place, deaths
+        self._answers: queue.SimpleQueue[tuple[int, bool, Any]] = queue.SimpleQueue()
+        self.over = threading.Event()
+        for place in range(len(items)):
+            self._waiting.put((place, 0))
+
+    def next(self) -> tuple[int, bool, Any]:
+        while True:  # a timeout lets Ctrl-C through on every platform
+            with contextlib.suppress(queue.Empty):
+                return self._answers.get(timeout=0.5)
+
+    def serve(self, number: int) -> None:
+        """Hand one worker the job, then one item at a time; replace it if it dies."""
+        fresh = True
+        while not self.over.is_set():
             try:
-                number = waiting.get_nowait()
+                place, deaths = self._waiting.get(timeout=0.2)
             except queue.Empty:
+                continue  # an item may come back from a worker that dies
+            process = self._workers._processes[number]
+            try:
+                if fresh:
+                    pickle.dump(self._payload, process.stdin)
+                    fresh = False
+                pickle.dump(self._items[place], process.stdin)
                 process.stdin.flush()
-                return
-            pickle.dump(number, process.stdin)
-            process.stdin.flush()
-            answers.put(pickle.load(process.stdout))
-    except (OSError, EOFError, pickle.UnpicklingError, ValueError):
-        answers.put(("died", _obituary(process), None))
+                kind, first, second = pickle.load(process.stdout)
+                self._answers.put((place, kind == "done", second if kind == "done" else first))
+            except (OSError, EOFError, pickle.UnpicklingError, ValueError):
+                if self.over.is_set():
+                    return
+                reason = _obituary(process)
+                _close_pipes(process)
+                with _spawning:
+                    if self.over.is_set():
+                        return
+                    self._workers._processes[number] = self._workers._spawn()
+                if deaths + 1 < self._tries:
+                    self._waiting.put((place, deaths + 1))
+                else:
+                    self._answers.put((place, False, WorkerFailed(reason)))
+                fresh = True
 
 
 def _close_pipes(process: Any) -> None:
@@ -235,7 +208,10 @@ def _obituary(process: Any) -> str:
 
 
 def serve() -> None:
-    """The worker's side: read jobs (bytes) and numbers; write ("done", number, result) or ("failed", error, None) for a number."""
+    """The worker's side: read jobs (bytes) and numbers, and write an answer for every number.
+
+    ("done", number, result) or ("failed", error, None).
+    """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # anything printed goes to stderr, not into the answers
     tasks = sys.stdin.buffer

@@ -1,33 +1,32 @@
-"""The first layer: drawn, trained by the gradient, or replaced by the spiked model."""
+"""The first layer: drawn, moved along the gradient, or replaced by the spiked model."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firststep.problem import Problem, Sizes
 from firststep.readouts import ReadoutLaw
-from firststep.simulation.backends import Backend, Draws
-from firststep.simulation.data.rows import input_rows
-from firststep.simulation.data.teachers import labels
-from firststep.simulation.design import Design
+
+if TYPE_CHECKING:
+    from firststep.simulation.backends import Backend, Draws
+    from firststep.simulation.data.rows import Data
+    from firststep.simulation.design import Design
+    from firststep.typing import Array, Float
 
 
-def draw_weights(backend: Backend, draws: Draws, design: Design) -> Any:
+def draw_weights(backend: Backend, draws: Draws, design: Design) -> Float[Array, "d N"]:
     """W0, d x N: columns N(0, I/d), or uniform on the unit sphere."""
     xp, d, width = backend.xp, design.sizes.dimension, design.sizes.width
-    weights = draws.rows("weights", 0, d, width)
-    if design.init == "sphere":
-        weights /= xp.linalg.norm(weights, axis=0)
-        return weights
-    weights /= math.sqrt(d)
+    weights: Float[Array, "d N"] = draws.rows("weights", 0, d, width)
+    weights /= xp.linalg.norm(weights, axis=0) if design.init == "sphere" else math.sqrt(d)
     return weights
 
 
-def draw_readout(backend: Backend, draws: Draws, law: ReadoutLaw, width: int) -> Any:
+def draw_readout(backend: Backend, draws: Draws, law: ReadoutLaw, width: int) -> Float[Array, " N"]:
     """at_i, i.i.d. from the readout law; the readout itself is a_i = at_i/sqrt N."""
     if law.is_gaussian:
         return draws.vector("readout", width)
@@ -37,36 +36,24 @@ def draw_readout(backend: Backend, draws: Draws, law: ReadoutLaw, width: int) ->
 
 
 def gradient(
-    backend: Backend,
-    draws: Draws,
-    design: Design,
-    weights: Any,
-    readout: Any,
-    teacher: Any,
-    noise: Any,
-    batch: int,
-) -> tuple[Any, Any]:
-    """G = (1/n0) X^T [(r a^T) o s'(X W)] with r = y - p s(X W) a, and the d x 2 matrix (1/n0) X^T [r, y].
+    data: Data, weights: Float[Array, "d N"], readout: Float[Array, " N"], batch: Any
+) -> tuple[Float[Array, "d N"], Float[Array, "d 2"]]:
+    """G = (1/n0) X^T [(r a^T) o s'(X W)], r = y - p s(X W) a, and (1/n0) X^T [r, y].
 
-    p = 1/sqrt N (mean-field) or 1 (ntk), a = at/sqrt N. In the mean-field case G = sqrt N times G0 of [Ba] (2.1), so that either
-    way the step is W + eta G. Data come in blocks: nothing of size n0 x N or n0 x d is kept.
+    p = 1/sqrt N (mean-field) or 1 (ntk), a = at/sqrt N. In the mean-field case G = sqrt N times G0
+    of [Ba] (2.1), so that either way the step is W + eta G. Data come in blocks: nothing of size
+    n0 x N or n0 x d is kept.
     """
-    xp, d, n0, width = (
-        backend.xp,
-        design.sizes.dimension,
-        design.sizes.step_samples,
-        design.sizes.width,
-    )
+    design, backend = data.design, data.backend
+    xp, n0, (d, width) = backend.xp, design.sizes.step_samples, weights.shape
     amplitudes = readout / math.sqrt(width)
     prefactor = 1 / math.sqrt(width) if design.training.parameterization == "mean-field" else 1.0
-    errors = draws.vector("step noise", n0, batch)
+    errors = data.draws.vector("step noise", n0, batch)
 
     def add_block(carry: tuple[Any, Any], start: Any, count: int) -> tuple[Any, Any]:
         total, moments = carry
-        inputs = input_rows(backend, draws, design, "step", start, count, batch)
-        targets = labels(
-            backend, design, inputs, teacher, noise, backend.slice(errors, start, count)
-        )
+        inputs = data.inputs("step", start, count, batch)
+        targets = data.labels(inputs, backend.slice(errors, start, count))
         value, slope = design.student.evaluate_both(inputs @ weights, xp, backend.special)
         residual = targets - prefactor * (value @ amplitudes)
         slope = slope * residual[:, None]
@@ -84,16 +71,16 @@ def gradient(
 class SpikedLaw:
     """The constants of the spiked random features model of [Cui] at given sizes.
 
-    With yhat = y - E[at] c0, etat = eta/sqrt N and alpha0 = n0/d: |v|^2 = c1*^2 + E[yhat^2]/alpha0, gamma = c1*/|v|,
-    r = etat E[s'] |v|, and the bulk variance of a neuron is
-    c(at) = (1 + etat at E[z s'] E[yhat])^2 + etat^2 at^2 Var(s') E[yhat^2]/alpha0.
+    With yhat = y - E[at] c0, etat = eta/sqrt N and alpha0 = n0/d: |v|^2 = c1*^2 + E[yhat^2]/alpha0,
+    gamma = c1*/|v|, r = etat E[s'] |v|, and the bulk variance of a neuron is c(at) = (1 + etat at
+    E[z s'] E[yhat])^2 + etat^2 at^2 Var(s') E[yhat^2]/alpha0.
     """
 
     gradient_norm: float
     alignment: float
     spike_strength: float
-    linear: float  # etat E[z s'] E[yhat]
-    spread: float  # etat^2 Var(s') E[yhat^2]/alpha0
+    bulk_shift: float  # etat E[z s'] E[yhat]
+    bulk_variance: float  # etat^2 Var(s') E[yhat^2]/alpha0
 
     @classmethod
     def of(cls, problem: Problem, sizes: Sizes) -> SpikedLaw:
@@ -111,33 +98,27 @@ class SpikedLaw:
         if norm == 0:
             return cls(0.0, 0.0, 0.0, 0.0, 0.0)
         return cls(
-            norm,
-            teacher.linear / norm,
-            rate * slope.mean * norm,
-            rate * slope.linear * mean,
-            rate**2 * slope.variance * square / alpha0,
+            gradient_norm=norm,
+            alignment=teacher.linear / norm,
+            spike_strength=rate * slope.mean * norm,
+            bulk_shift=rate * slope.linear * mean,
+            bulk_variance=rate**2 * slope.variance * square / alpha0,
         )
 
 
 def spiked_weights(
-    backend: Backend,
-    draws: Draws,
-    design: Design,
-    weights: Any,
-    readout: Any,
-    teacher: Any,
-    law: Any,
-) -> tuple[Any, Any]:
-    """w_i = sqrt(c(at_i)) w_i0 + r at_i vh with vh = gamma theta + sqrt(1 - gamma^2) zeta; returns W1 and vh.
+    data: Data, weights: Float[Array, "d N"], readout: Float[Array, " N"], law: Float[Array, " 4"]
+) -> tuple[Float[Array, "d N"], Float[Array, " d"]]:
+    """w_i = sqrt(c(at_i)) w_i0 + r at_i vh, vh = gamma theta + sqrt(1 - gamma^2) zeta: W1 and vh.
 
-    ``law`` is the array (gamma, r, linear, spread) of a SpikedLaw.
+    ``law`` is the array (gamma, r, bulk_shift, bulk_variance) of a SpikedLaw.
     """
-    xp = backend.xp
-    alignment, strength, linear, spread = law
-    other = draws.vector("spike direction", design.sizes.dimension)
+    xp, teacher = data.backend.xp, data.teacher
+    alignment, strength, bulk_shift, bulk_variance = law
+    other = data.draws.vector("spike direction", data.design.sizes.dimension)
     other = other - teacher * (other @ teacher)
     direction = alignment * teacher + xp.sqrt(1 - alignment**2) * other / xp.linalg.norm(other)
-    variance = (1 + linear * readout) ** 2 + spread * readout**2
+    variance = (1 + bulk_shift * readout) ** 2 + bulk_variance * readout**2
     spike = direction[:, None] * (strength * readout)
     spike += weights * xp.sqrt(variance)
     return spike, direction

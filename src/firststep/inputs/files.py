@@ -1,0 +1,113 @@
+"""Arrays from files: .npy, .npz, .parquet and .csv."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firststep.errors import InvalidParameter, nearest, shown
+
+SUFFIXES = (".npy", ".npz", ".parquet", ".csv")
+
+
+def read_array(path: Path, key: str | None) -> tuple[Any, list[str]]:
+    """The array in a file, and what was left out of it."""
+    suffix = path.suffix.lower()
+    if key is not None and suffix != ".npz":
+        raise InvalidParameter("key", "given only for .npz files", key, str(path))
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".parquet": _read_parquet, ".csv": _read_csv}
+    if suffix not in readers:
+        raise InvalidParameter("inputs", "a file of type " + ", ".join(SUFFIXES), str(path))
+    try:
+        return readers[suffix](path, key)
+    except InvalidParameter:
+        raise
+    except OSError as error:
+        raise InvalidParameter(
+            "inputs", "a readable file", str(path), error.strerror or shown(str(error))
+        ) from None
+    except Exception as error:  # broken files fail in as many ways as there are readers
+        raise InvalidParameter(
+            "inputs", f"a valid {suffix} file of numbers", str(path), shown(str(error), 160)
+        ) from None
+
+
+def _read_npy(path: Path, key: str | None) -> tuple[Any, list[str]]:
+    return np.load(path, allow_pickle=False), []
+
+
+def _read_npz(path: Path, key: str | None) -> tuple[Any, list[str]]:
+    with np.load(path, allow_pickle=False) as archive:
+        names = list(archive)
+        if key is None and len(names) != 1:
+            hint = f"{path} holds {', '.join(names[:12]) or 'nothing'}"
+            raise InvalidParameter("key", "the name of one array of the file", "nothing", hint)
+        if key is not None and key not in names:
+            raise InvalidParameter(
+                "key",
+                f"one of {', '.join(names[:12]) or 'no array'} in {path}",
+                key,
+                nearest(key, names),
+            )
+        return archive[names[0] if key is None else key], []
+
+
+def _read_parquet(path: Path, key: str | None) -> tuple[Any, list[str]]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        hint = "try: pip install 'firststep[tables]'"
+        raise InvalidParameter(
+            "inputs", "a file that can be read here: .parquet needs pyarrow", str(path), hint
+        ) from None
+    table = pyarrow.parquet.read_table(path)
+    kinds = pyarrow.types
+    numeric = [
+        f.name
+        for f in table.schema
+        if kinds.is_integer(f.type) or kinds.is_floating(f.type) or kinds.is_decimal(f.type)
+    ]
+    others = [name for name in table.column_names if name not in numeric]
+    if not numeric:
+        raise InvalidParameter(
+            "inputs",
+            "a file with numeric columns",
+            str(path),
+            f"its columns are {', '.join(others[:12])}",
+        )
+    notes = (
+        [f"{len(others)} columns that are not numeric were dropped: {', '.join(others[:12])}"]
+        if others
+        else []
+    )
+    columns = [
+        table.column(name).cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
+        for name in numeric
+    ]
+    return np.stack(columns, axis=1), notes
+
+
+def _read_csv(path: Path, key: str | None) -> tuple[Any, list[str]]:
+    """Numbers between commas; a first line with a word in it is a header."""
+    with path.open(encoding="utf-8") as lines:
+        first = lines.readline().strip()
+    if not first:
+        raise InvalidParameter(
+            "inputs", "a file with numbers in it", str(path), "its first line is empty"
+        )
+    skip = int(any(_is_word(cell) for cell in first.split(",")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty table is refused with its own words
+        return np.loadtxt(path, delimiter=",", skiprows=skip, ndmin=2, encoding="utf-8"), []
+
+
+def _is_word(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return bool(cell.strip())
+    return False
