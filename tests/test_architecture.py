@@ -20,14 +20,14 @@ SOURCE = ROOT / "src" / "firststep"
 ROOMS: dict[str, list[set[str]]] = {
     "": [
         {"errors", "typing"},
-        {"registry"},
+        {"registry", "checks", "records"},
         {"numerics"},
         {"expressions"},
         {"parsing"},
         {"activations", "readouts"},
         {"teacher_terms"},
         {"problem", "inputs"},
-        {"given_layer", "records"},
+        {"given_layer"},
         {"results"},
         {"theory", "simulation"},
         {"estimators"},
@@ -117,9 +117,16 @@ def _place(name: str) -> str | None:
 
 
 def _imports(path: Path) -> set[str]:
-    """What a file imports of the package, at its top or inside a function."""
+    """What a file imports of the package when it runs, at its top or inside a function."""
     names: list[str | None] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in (node for node in ast.walk(tree) if node not in typing_only):
         if isinstance(node, ast.Import):
             names += [_place(a.name) for a in node.names if a.name.startswith("firststep.")]
         elif isinstance(node, ast.ImportFrom):

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.checks import choice
 from firststep.errors import InvalidParameter
 from firststep.inputs import checked_covariance
-from firststep.problem import Problem, choice
+from firststep.problem import Problem
 from firststep.teacher_terms import teacher_terms as terms_of
 
 if TYPE_CHECKING:

@@ -3,137 +3,26 @@
 from __future__ import annotations
 
 import math
-import operator
-import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    InstanceOf,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from firststep.activations import Activation, JaxActivation, activation
-from firststep.errors import Fault, InvalidParameter, nearest, shown
-from firststep.readouts import ReadoutLaw, readout_law
-
-RIDGE_ALLOWED = (
-    "a number from 0 to 1e30, several of them, or a range such as 1e-4..1e2:13 "
-    "(13 values, evenly spaced in the logarithm)"
+from firststep.checks import (
+    LARGEST_RIDGE,
+    MAX_SIZE,
+    Bounds,
+    choice,
+    dimension_value,
+    number,
+    ridge_values,
 )
-
-
-def number(
-    parameter: str, value: Any, low: float, strict: bool = False, high: float = math.inf
-) -> float:
-    """``value`` as a finite float in [low, high] (or (low, high] if ``strict``)."""
-    allowed = f"a finite number {'>' if strict else '>='} {low:g}" + (
-        f" and <= {high:g}" if high < math.inf else ""
-    )
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        result = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(parameter, allowed, value) from None
-    if not math.isfinite(result) or result > high or (result <= low if strict else result < low):
-        raise InvalidParameter(parameter, allowed, value)
-    return result
-
-
-def whole(parameter: str, value: Any, low: int, high: int | None = None) -> int:
-    """``value`` as an integer in [low, high], exactly: no digit of a long seed is lost."""
-    allowed = f"a whole number >= {low}" + (
-        f" and <= {high if high < 10**6 else f'{high:.0e}'}" if high is not None else ""
-    )
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        try:
-            result = int(value) if isinstance(value, str) else operator.index(value)
-        except (TypeError, ValueError):
-            result = int(float(value))
-            if result != float(value):
-                raise ValueError from None
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(parameter, allowed, value) from None
-    if result < low or (high is not None and result > high):
-        raise InvalidParameter(parameter, allowed, value)
-    return result
-
-
-def choice(parameter: str, value: Any, options: Iterable[str]) -> str:
-    """``value`` if it is one of ``options``."""
-    options = tuple(options)
-    if not isinstance(value, str) or value not in options:
-        raise InvalidParameter(
-            parameter, "one of " + ", ".join(options), value, nearest(str(value), options)
-        )
-    return value
-
-
-def ridge_values(source: Any) -> float | tuple[float, ...]:
-    """One ridge value, or a tuple of several, from numbers, sequences and texts.
-
-    Such as ``0.1,1`` or ``1e-4..1e2:13``.
-    """
-    if isinstance(source, str):
-        parts = [part for part in source.replace(",", " ").split() if part]
-        values = [value for part in parts for value in _ridge_text(part, source)]
-        several = len(values) != 1
-    elif isinstance(source, Sequence) or (isinstance(source, np.ndarray) and source.ndim > 0):
-        nested = [ridge_values(each) for each in source]
-        values = [v for each in nested for v in (each if isinstance(each, tuple) else (each,))]
-        several = len(values) != 1 or not isinstance(source, list)
-    else:
-        values, several = [_ridge_number(source)], False
-    if not values:
-        raise InvalidParameter("ridge", RIDGE_ALLOWED, source)
-    return tuple(values) if several else values[0]
-
-
-def _ridge_number(value: Any) -> float:
-    try:
-        return number("ridge", value, 0.0, high=ARRAYS["ridge"].high)
-    except InvalidParameter:
-        raise InvalidParameter("ridge", RIDGE_ALLOWED, value) from None
-
-
-def _ridge_text(part: str, whole_text: str) -> list[float]:
-    if ".." not in part:
-        return [_ridge_number(part)]
-    try:
-        ends, count_text = part.split(":")
-        low, high = (float(end) for end in ends.split(".."))
-        count = int(count_text)
-    except ValueError:
-        raise InvalidParameter("ridge", RIDGE_ALLOWED, whole_text) from None
-    if not (0 < low < high < math.inf) or not 2 <= count <= 10_000:
-        hint = "a range needs 0 < first < last and 2 to 10000 values"
-        raise InvalidParameter("ridge", RIDGE_ALLOWED, whole_text, hint)
-    return [float(value) for value in np.geomspace(low, high, count)]
-
-
-def dimension_value(source: Any) -> float:
-    """A whole number >= 2, or infinity."""
-    allowed = "a whole number >= 2 and <= 1e9, or inf where only theory is asked"
-    try:
-        if isinstance(source, str) and source.strip().lower() in ("inf", "infinity"):
-            return math.inf
-        if isinstance(source, float) and source == math.inf:
-            return math.inf
-        return whole("dimension", source, 2, MAX_SIZE)
-    except InvalidParameter:
-        raise InvalidParameter("dimension", allowed, source) from None
+from firststep.errors import Fault, InvalidParameter
+from firststep.readouts import ReadoutLaw, readout_law
+from firststep.records import Record, underscored
 
 
 def _field(check: Callable[[Any], Any]) -> BeforeValidator:
@@ -183,11 +72,6 @@ def _integrable(parameter: str, compute: Callable[[], Any]) -> None:
         raise InvalidParameter.from_faults(faults) from None
 
 
-MAX_SIZE = (
-    10**9
-)  # of any of d, n, N, n0: far beyond any memory, near enough that no arithmetic overflows
-
-
 @dataclass(frozen=True)
 class Sizes:
     """The whole numbers of a problem at a finite dimension."""
@@ -198,21 +82,13 @@ class Sizes:
     step_samples: int  # n0, gradient step
 
 
-class Bounds(NamedTuple):
-    """What a number may be: at least ``low`` (more, if ``strict``) and at most ``high``."""
-
-    low: float
-    strict: bool = False
-    high: float = math.inf
-
-
 # The numbers that may also be asked for as arrays, in the order of the equations.
 ARRAYS: dict[str, Bounds] = {
     "alpha": Bounds(0.0, strict=True),
     "beta": Bounds(0.0, strict=True),
     "alpha0": Bounds(0.0),
     "step": Bounds(0.0),
-    "ridge": Bounds(0.0, high=1e30),
+    "ridge": Bounds(0.0, high=LARGEST_RIDGE),
     "noise": Bounds(0.0),
 }
 
@@ -222,7 +98,7 @@ def _bounded(name: str) -> BeforeValidator:
     return _field(lambda v: number(name, v, bounds.low, bounds.strict, bounds.high))
 
 
-class Problem(BaseModel):
+class Problem(Record):
     """One question: a student, a teacher, the proportions, the step, the ridge.
 
     f(x) = (1/sqrt N) sum_i a_i s(<w_i, x>), w_i ~ N(0, I_d/d), a_i = at_i/sqrt N, at_i from the
@@ -234,7 +110,7 @@ class Problem(BaseModel):
     = lambda * beta/alpha.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    also_known: ClassVar[tuple[str, ...]] = ("ridge_convention",)
 
     student: Annotated[InstanceOf[Activation], _field(_student)] = Field(
         description="activation of the network: a name or an expression in z"
@@ -277,32 +153,24 @@ class Problem(BaseModel):
         default=math.inf, description="d, or inf where only theory is asked"
     )
 
-    def __init__(self, **data: Any) -> None:
-        try:
-            super().__init__(**data)
-        except ValidationError as error:
-            raise InvalidParameter.from_faults(_faults(error)) from None
+    if TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None: ...  # each is read by its own check
 
     @model_validator(mode="before")
     @classmethod
     def _convert_ridge(cls, data: Any) -> Any:
         data = underscored(data)
         convention = choice("ridge-convention", data.pop("ridge_convention", "ba"), ("ba", "cui"))
-        if convention == "cui":
-            if "ridge" not in data:
-                raise InvalidParameter(
-                    "ridge", "given together with ridge-convention cui", "nothing"
-                )
-            try:
-                scale = number("beta", data.get("beta"), 0, strict=True) / number(
-                    "alpha", data.get("alpha"), 0, strict=True
-                )
-            except InvalidParameter:
-                return data  # the faults of alpha and beta are reported by their own fields
-            given = ridge_values(data["ridge"])
-            data["ridge"] = (
-                tuple(scale * v for v in given) if isinstance(given, tuple) else scale * given
-            )
+        if convention == "ba":
+            return data
+        if "ridge" not in data:
+            raise InvalidParameter("ridge", "given together with ridge-convention cui", "nothing")
+        try:
+            alpha, beta = (number(name, data.get(name), 0, strict=True) for name in _RATIO)
+        except InvalidParameter:
+            return data  # the faults of alpha and beta are reported by their own fields
+        data["ridge"] = _scaled(ridge_values(data["ridge"]), beta / alpha)
         return data
 
     @property
@@ -314,19 +182,17 @@ class Problem(BaseModel):
     def takes_step(self) -> bool:
         return self.alpha0 > 0 and self.step > 0
 
-    def replace(self, **changes: Any) -> Problem:
-        """A copy with some fields changed.
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed. Fields left at their default stay so.
 
-        Fields left at their default stay so: alpha0 keeps following alpha.
-
-        The ridge kept is the number in ``self.ridge``: one given in [Cui]'s convention is not
-        converted again for a new alpha.
+        alpha0 keeps following alpha. The ridge kept is the number in ``self.ridge``: one given in
+        [Cui]'s convention is not converted again for a new alpha.
         """
         given = {name: getattr(self, name) for name in self.model_fields_set}
         changes = underscored(changes)
         if "ridge_convention" in changes and "ridge" not in changes:
-            del given["ridge"]
-        return Problem(**{**given, **changes})
+            given.pop("ridge", None)  # a convention needs a ridge to convert
+        return type(self)(**{**given, **changes})
 
     def sizes(self, dimension: Any = None) -> Sizes:
         """The whole numbers n, N, n0 at a finite dimension (the problem's own if none is given)."""
@@ -461,12 +327,7 @@ class Problem(BaseModel):
             "0.5 in [Cui]'s notation",
             self.step_exponent,
         )
-        scale = self.alpha / self.beta
-        ridge = (
-            tuple(scale * v for v in self.ridge)
-            if isinstance(self.ridge, tuple)
-            else scale * self.ridge
-        )
+        ridge = _scaled(self.ridge, self.alpha / self.beta)
         return {
             "sigma": str(self.student),
             "sigma_star": str(self.teacher),
@@ -511,16 +372,7 @@ class Problem(BaseModel):
     def to_toml(self) -> str:
         """The problem as TOML text, one field a line, with the names of the command line."""
         self._require_text()
-        lines = []
-        for name, value in self.to_dict().items():
-            text = f'"{value}"' if isinstance(value, str) and value != "inf" else str(value)
-            lines.append(f"{name.replace('_', '-')} = {text}")
-        return "\n".join(lines) + "\n"
-
-    @classmethod
-    def from_toml(cls, path: str | Path, **changes: Any) -> Problem:
-        """The problem written in a TOML file, with some fields changed."""
-        return cls(**{**read_toml(path), **changes})
+        return super().to_toml()
 
     def __str__(self) -> str:
         parts = [f"{name}={value}" for name, value in self.to_dict().items()]
@@ -529,52 +381,12 @@ class Problem(BaseModel):
     __repr__ = __str__
 
 
+_RATIO = ("alpha", "beta")  # of the two conventions of the ridge
+
+
+def _scaled(ridge: float | tuple[float, ...], by: float) -> float | tuple[float, ...]:
+    return tuple(by * value for value in ridge) if isinstance(ridge, tuple) else by * ridge
+
+
 def _nearest_whole(value: float) -> int:
     return math.floor(value + 0.5)
-
-
-def read_toml(path: str | Path) -> dict[str, Any]:
-    """The table in a TOML file, keys with underscores."""
-    try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidParameter(
-            "problem", "a readable TOML file", str(path), error.strerror or ""
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidParameter("problem", "a valid TOML file", str(path), str(error)) from None
-    return underscored(table)
-
-
-def underscored(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys with underscores for hyphens; the same key given both ways is refused."""
-    renamed: dict[str, Any] = {}
-    for key, value in table.items():
-        if (name := key.replace("-", "_")) in renamed:
-            raise InvalidParameter(key, "given once", "twice, with a hyphen and with an underscore")
-        renamed[name] = value
-    return renamed
-
-
-def _faults(error: ValidationError) -> list[Fault]:
-    """Every fault pydantic found, in our form."""
-    fields: Mapping[str, Any] = Problem.model_fields
-    faults: list[Fault] = []
-    for detail in error.errors():
-        if detail["type"] == "default_factory_not_called":
-            continue  # alpha0 follows alpha, whose own fault is reported
-        cause = detail.get("ctx", {}).get("error")
-        parameter = str(detail["loc"][0]).replace("_", "-") if detail["loc"] else "problem"
-        if isinstance(cause, InvalidParameter):
-            faults.extend(cause.faults)
-        elif detail["type"] == "missing":
-            faults.append(
-                Fault(parameter, "given", "nothing", str(fields[str(detail["loc"][0])].description))
-            )
-        elif detail["type"] == "extra_forbidden":
-            known = [name.replace("_", "-") for name in fields] + ["ridge-convention"]
-            hint = nearest(parameter, known) or f"the fields are {', '.join(known)}"
-            faults.append(Fault(parameter, "a field of Problem", shown(detail["input"]), hint))
-        else:
-            faults.append(Fault(parameter, detail["msg"], shown(detail["input"])))
-    return faults

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from firststep.checks import MAX_SIZE, choice, whole
 from firststep.compare import HEAD, at_size
 from firststep.errors import InvalidParameter
-from firststep.problem import MAX_SIZE, Problem, Sizes, choice, whole
+from firststep.problem import Problem, Sizes
 from firststep.results import Interrupted, Shown, as_html, plain, plain_fields, versions, with_error
 from firststep.simulation.running.spectra import check_memory, layer_spectrum
 from firststep.theory.one_step.question import BULKS

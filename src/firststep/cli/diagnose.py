@@ -7,9 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import firststep
+from firststep.checks import whole
 from firststep.cli.flags import Json, number
 from firststep.cli.output import show
-from firststep.problem import whole
 
 
 def diagnose(

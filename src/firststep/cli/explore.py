@@ -16,9 +16,10 @@ from urllib.parse import quote, urlencode
 from cyclopts import Parameter
 
 import firststep
+from firststep.checks import whole
 from firststep.cli.flags import NO_PROBLEM, ProblemFlags, number
 from firststep.errors import BackendUnavailable, InvalidParameter
-from firststep.problem import Problem, whole
+from firststep.problem import Problem
 from firststep.web.asked import problem_of
 from firststep.web.presets import PROBLEM
 

@@ -11,10 +11,11 @@ import numpy as np
 from cyclopts import Parameter
 
 import firststep
+from firststep.checks import whole
 from firststep.cli.flags import NO_PROBLEM, Backend, Device, Json, ProblemFlags, number
 from firststep.cli.output import Bar, show
 from firststep.errors import InvalidParameter
-from firststep.problem import Problem, whole
+from firststep.problem import Problem
 from firststep.typing import Array
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from firststep.problem import Problem, read_toml
+from firststep.problem import Problem
+from firststep.records import read_toml
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from firststep.checks import choice
 from firststep.cli.flags import Processes, several, switch
 from firststep.cli.output import complain
 from firststep.errors import InvalidParameter
-from firststep.problem import choice
 from firststep.results import Interrupted
 from firststep.sweep.executors import ThisMachine
 from firststep.sweep.watching import Watch

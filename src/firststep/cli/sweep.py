@@ -13,12 +13,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from firststep import store as stores
+from firststep.checks import choice
 from firststep.cli.attach import group
 from firststep.cli.flags import Processes, several, switch
 from firststep.cli.output import complain
 from firststep.errors import InvalidParameter, StoreError
 from firststep.figures import of_sweep
-from firststep.problem import choice
 from firststep.results import Interrupted
 from firststep.store import Store
 from firststep.sweep.engine import Tally

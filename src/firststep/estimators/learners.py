@@ -17,11 +17,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from firststep.activations import activation
+from firststep.checks import choice, number, ridge_values, whole
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.estimators.kernel import Kernel, make_kernel
 from firststep.estimators.rows import Rows, Split, array_reader
 from firststep.estimators.training import OVERFLOW, Settings, Trained, Training, leading_update
-from firststep.problem import choice, number, ridge_values, whole
 from firststep.readouts import readout_law
 from firststep.simulation.backends import BACKENDS, DEVICES, DTYPES, block_rows
 

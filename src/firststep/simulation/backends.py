@@ -17,9 +17,9 @@ import numpy as np
 import scipy.linalg.blas
 from threadpoolctl import threadpool_limits
 
+from firststep.checks import choice
 from firststep.errors import BackendUnavailable, InvalidParameter
 from firststep.numerics.devices import jax_device
-from firststep.problem import choice
 from firststep.simulation.randomness import CHUNK, DeviceDraws, HostDraws
 
 BACKENDS = ("numpy", "jax")

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, model_validator
 
 from firststep.activations import Activation
+from firststep.checks import MAX_SIZE, choice, whole
 from firststep.errors import InvalidParameter
 from firststep.inputs import GAUSSIAN, InputLaw
-from firststep.problem import MAX_SIZE, Problem, Sizes, choice, whole
+from firststep.problem import Problem, Sizes
 from firststep.readouts import ReadoutLaw
 from firststep.records import Record
 from firststep.simulation.kinds import (

@@ -21,9 +21,10 @@ from pydantic import (
     model_validator,
 )
 
+from firststep.checks import choice, dimension_value, whole
 from firststep.errors import Fault, InvalidParameter, nearest, shown
 from firststep.inputs import GAUSSIAN, InputLaw, input_law
-from firststep.problem import choice, dimension_value, underscored, whole
+from firststep.records import underscored
 from firststep.simulation.backends import BACKENDS
 from firststep.simulation.design import MODELS, Training
 from firststep.sweep.grid import Grid, axis_values, listed, moved

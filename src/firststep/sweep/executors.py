@@ -10,8 +10,8 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from firststep.checks import whole
 from firststep.errors import BackendUnavailable, InvalidParameter, WorkerFailed
-from firststep.problem import whole
 from firststep.simulation.running.simulate import available_cores, fitting_replicates
 from firststep.simulation.running.workers import Workers
 from firststep.store import Record

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from firststep.checks import ridge_values, whole
 from firststep.errors import Fault, InvalidParameter, nearest, shown
-from firststep.problem import Problem, ridge_values, whole
+from firststep.problem import Problem
 
 MOST_POINTS = 10_000_000  # more would not fit in memory as points
 MOST_VALUES = 1_000_000  # of one linspace or logspace

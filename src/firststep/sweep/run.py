@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from firststep.checks import whole
 from firststep.errors import InvalidParameter
-from firststep.problem import whole
 from firststep.store import LOST, REFUSED, Store
 from firststep.sweep import table
 from firststep.sweep.engine import Tally, Watcher, execute

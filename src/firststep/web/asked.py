@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from firststep.checks import number, whole
 from firststep.errors import InvalidParameter
-from firststep.problem import Problem, number, whole
+from firststep.problem import Problem
 from firststep.web.checked import Request, one_of, strictly, whole_number
 from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES
 

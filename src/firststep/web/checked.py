@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
+from firststep.checks import choice, whole
 from firststep.errors import Fault, InvalidParameter, nearest, shown
-from firststep.problem import choice, whole
 
 Json = dict[str, Any]
 Path = tuple[int | str, ...]

@@ -32,9 +32,10 @@ import scipy.linalg
 import scipy.special
 from numpy.typing import NDArray
 
+from firststep.checks import whole
 from firststep.errors import InvalidParameter
 from firststep.inputs import DataInputs, InputLaw, input_law
-from firststep.problem import Problem, Sizes, whole
+from firststep.problem import Problem, Sizes
 from firststep.results import aligned, as_html
 from firststep.simulation.backends import make_backend
 from firststep.simulation.data.rows import Data, InputArrays, Replicate

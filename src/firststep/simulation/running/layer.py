@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.checks import whole
 from firststep.errors import InvalidParameter
 from firststep.inputs import input_law
-from firststep.problem import Problem, whole
+from firststep.problem import Problem
 from firststep.simulation.backends import block_rows, make_backend
 from firststep.simulation.data.teachers import first_direction
 from firststep.simulation.design import Training, make_design, test_set_size

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator
 
+from firststep.checks import MAX_SIZE, choice, whole
 from firststep.errors import InvalidParameter, nearest
-from firststep.problem import MAX_SIZE, choice, whole
 from firststep.records import Record
 from firststep.simulation.backends import BACKENDS, DEVICES, DTYPES
 from firststep.simulation.running.workers import Workers

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from firststep.activations import Activation, activation
+from firststep.checks import choice
 from firststep.errors import InvalidParameter
 from firststep.inputs import InputLaw, input_law
-from firststep.problem import Problem, Sizes, choice
+from firststep.problem import Problem, Sizes
 from firststep.results import Baselines, Interrupted, Simulation
 from firststep.simulation.backends import Backend, block_rows
 from firststep.simulation.design import Design, Training, make_design, test_set_size

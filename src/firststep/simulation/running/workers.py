@@ -19,8 +19,8 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
+from firststep.checks import whole
 from firststep.errors import InvalidParameter, WorkerFailed
-from firststep.problem import whole
 
 Answer = tuple[str, Any, Any]
 _THREAD_VARIABLES = (

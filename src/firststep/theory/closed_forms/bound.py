@@ -12,9 +12,10 @@ from scipy.interpolate import PPoly, make_interp_spline
 from scipy.optimize import minimize_scalar
 
 from firststep.activations import Activation, activation
+from firststep.checks import number
 from firststep.errors import NotConverged
 from firststep.numerics.quadrature import legendre, shifted_moments
-from firststep.problem import Problem, number
+from firststep.problem import Problem
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.checks import whole
 from firststep.errors import InvalidParameter
-from firststep.problem import whole
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import lapack
 
+from firststep.checks import choice
 from firststep.errors import BackendUnavailable, InvalidParameter, NotConverged
 from firststep.numerics.devices import jax_device
-from firststep.problem import choice
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float

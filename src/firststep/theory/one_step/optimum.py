@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.checks import number
 from firststep.errors import InvalidParameter, NotConverged, nearest
-from firststep.problem import Problem, number
+from firststep.problem import Problem
 from firststep.results import Shown, plain
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.checks import choice
 from firststep.errors import NotConverged
-from firststep.problem import Problem, choice
+from firststep.problem import Problem
 from firststep.results import versions
 from firststep.theory.one_step.prediction import CONVERGED, NOT_RESOLVED, Prediction
 from firststep.theory.one_step.question import (

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from firststep.activations import Activation
+from firststep.checks import Bounds, number
 from firststep.errors import InvalidParameter, nearest
-from firststep.problem import ARRAYS, Bounds, Problem, number
+from firststep.problem import ARRAYS, Problem
 from firststep.theory.step import Residual, residual_of
 from firststep.theory.student import SlopeConstants, polynomial_degrees, slope_constants
 

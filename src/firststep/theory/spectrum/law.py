@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from firststep.checks import choice
 from firststep.errors import NotConverged
 from firststep.numerics.threads import one_thread
-from firststep.problem import Problem, choice
+from firststep.problem import Problem
 from firststep.results import plain
 from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum import outliers
