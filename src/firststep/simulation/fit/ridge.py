@@ -15,17 +15,18 @@ drops the numerically zero part. No inverse is formed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from firststep.errors import NotConverged
 from firststep.simulation.backends import Backend, JaxBackend
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
 NOT_POSITIVE = (
     "the ridge system is not positive definite: "
     "the kernel function is not a kernel, or the features are not finite"
@@ -36,7 +37,12 @@ CHOLESKY_AT_MOST = (
 )
 
 
-def solve_gram(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
+def solve_gram(
+    backend: Backend,
+    gram: Float[Array, "N N"],
+    right: Float[Array, " N"],
+    ridges: tuple[float, ...],
+) -> Float[Array, "N ridges"]:
     """(gram + ridge)^-1 right for every ridge, on the backend's device.
 
     ``gram`` comes from Backend.add_gram or outer_gram, which fill one triangle (NumPy: the upper,
@@ -53,7 +59,9 @@ def solve_gram(backend: Backend, gram: Any, right: Any, ridges: tuple[float, ...
     )
 
 
-def is_nearly_singular(matrix: Any, ridges: tuple[float, ...], precision: float) -> bool:
+def is_nearly_singular(
+    matrix: Float[Array, "N N"], ridges: tuple[float, ...], precision: float
+) -> bool:
     """Whether a ridge is within rounding of zero.
 
     Then eigenvectors are used, and ``matrix`` is left untouched. Rounding moves the eigenvalues of
@@ -72,7 +80,9 @@ def is_nearly_singular(matrix: Any, ridges: tuple[float, ...], precision: float)
     return True
 
 
-def _solve_on_device(backend: JaxBackend, gram: Any, right: Any, ridges: tuple[float, ...]) -> Any:
+def _solve_on_device(
+    backend: JaxBackend, gram: Array, right: Array, ridges: tuple[float, ...]
+) -> Array:
     """A Cholesky factorisation per ridge, or eigenvectors if a ridge is too small.
 
     On a GPU that is cheaper than any reduction.
@@ -81,9 +91,8 @@ def _solve_on_device(backend: JaxBackend, gram: Any, right: Any, ridges: tuple[f
     precision = float(np.finfo(backend.dtype).eps)
     if is_nearly_singular(gram, ridges, precision):
         eigenvalues, vectors = xp.linalg.eigh(gram, UPLO="L", symmetrize_input=False)
-        solutions = _from_eigenvectors(
-            eigenvalues, vectors, right, backend.to_device(ridges), precision, xp
-        )
+        shifts = backend.to_device(ridges)
+        solutions = _from_eigenvectors(xp, (eigenvalues, vectors), right, shifts, precision)
     else:
         solutions = xp.stack(
             [backend.cholesky_solve(gram, right, ridge) for ridge in ridges], axis=1
@@ -167,17 +176,23 @@ def _by_eigenvectors(matrix: Array, right: Array, ridges: Array, precision: floa
         )
     except np.linalg.LinAlgError:
         raise NotConverged(NOT_FINITE) from None
-    return np.asarray(_from_eigenvectors(eigenvalues, vectors, right, ridges, precision, np))
+    found = _from_eigenvectors(np, (eigenvalues, vectors), right, ridges, precision)
+    return np.asarray(found)
 
 
 def _from_eigenvectors(
-    eigenvalues: Any, vectors: Any, right: Any, ridges: Any, precision: float, xp: Any
-) -> Any:
+    xp: Any,
+    system: tuple[Float[Array, " N"], Float[Array, "N N"]],
+    right: Float[Array, " N"],
+    ridges: Float[Array, " ridges"],
+    precision: float,
+) -> Float[Array, "N ridges"]:
     """Solutions for any ridge >= 0.
 
     Where eigenvalue + ridge is within rounding of zero, that part is left out. That is exact: F^T y
     has no part in the null space, and F^T annihilates the part a dual solution would have there.
     """
+    eigenvalues, vectors = system
     cut = len(eigenvalues) * precision * float(xp.abs(eigenvalues).max())
     if float(eigenvalues[0]) < -10 * cut:
         raise NotConverged(NOT_POSITIVE)

@@ -215,6 +215,7 @@ class Network(LayerModel):
         gradient, else the top left vector of the update.
         """
         backend, xp, readout, update = self.backend, self.backend.xp, start.readout, done.update
+        assert update is not None
         width, theta = self.design.sizes.width, first_direction(start.teacher)
         norm = xp.linalg.norm(done.moments[:, 0])
         direction = done.moments[:, 0] / xp.where(norm > 0, norm, 1.0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.simulation.backends import Backend
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
 
 KAPPA_EDGES = np.linspace(-3.0, 3.0, 25)
 KAPPA_CENTERS = (KAPPA_EDGES[:-1] + KAPPA_EDGES[1:]) / 2
@@ -19,8 +21,8 @@ KAPPA_CENTERS = (KAPPA_EDGES[:-1] + KAPPA_EDGES[1:]) / 2
 class SingularTriplets:
     """Leading singular values and the top left vector."""
 
-    values: NDArray[np.float64]
-    left: Any
+    values: Float[Array, " count"]
+    left: Float[Array, " rows"]
 
 
 class LeadingSingularValues:
@@ -42,11 +44,16 @@ class LeadingSingularValues:
         self._advance = backend.compile(self._advance_stage)
 
     def _advance_stage(
-        self, matrix: Any, minus: Any, bases: Any, vectors: Any, beta: Any, first: Any
+        self,
+        target: tuple[Array, Array, Array],
+        bases: tuple[Array, Array],
+        vectors: tuple[Array, Array],
+        beta: Any,
+        first: Any,
     ) -> Any:
         """STRIDE iterations from number ``first``: new bases, vectors, and diagonals they add."""
         xp, set_row = self._backend.xp, self._backend.set_row
-        (column, row), (left_basis, right_basis), (left, right) = minus, bases, vectors
+        (matrix, column, row), (left_basis, right_basis), (left, right) = target, bases, vectors
         alphas, betas = [], []
         tiny = np.finfo(self._backend.dtype).tiny
         for j in range(self.STRIDE):
@@ -65,7 +72,11 @@ class LeadingSingularValues:
         return (left_basis, right_basis), (left, right), xp.stack(alphas), xp.stack(betas)
 
     def __call__(
-        self, matrix: Any, start: Any, count: int = 1, minus: tuple[Any, Any] | None = None
+        self,
+        matrix: Float[Array, "rows columns"],
+        start: Float[Array, " columns"],
+        count: int = 1,
+        minus: tuple[Float[Array, " rows"], Float[Array, " columns"]] | None = None,
     ) -> SingularTriplets:
         """The ``count`` largest singular values of matrix - column row^T (``minus``)."""
         backend, xp = self._backend, self._backend.xp
@@ -84,7 +95,7 @@ class LeadingSingularValues:
                 room *= 2
             beta = backend.to_device(betas[-1] if betas else 0.0)
             bases, vectors, more_alphas, more_betas = self._advance(
-                matrix, minus, bases, vectors, beta, len(alphas)
+                (matrix, *minus), bases, vectors, beta, len(alphas)
             )
             for alpha, beta in zip(
                 backend.to_host(more_alphas).tolist(),
@@ -132,8 +143,9 @@ def _bidiagonal(alphas: list[float], betas: list[float], closed: bool) -> tuple[
     return vectors, values, residuals
 
 
-def kappa_indicators(kappa: Any, xp: Any, dtype: Any) -> Any:
+def kappa_indicators(kappa: Float[Array, " n"], xp: Any, dtype: Any) -> Float[Array, "n bins"]:
     """One row per sample: 1 in the column of its bin of kappa, 0 elsewhere."""
     edges = xp.asarray(KAPPA_EDGES, dtype=dtype)
     inside = (kappa[:, None] >= edges[:-1]) & (kappa[:, None] < edges[1:])
-    return inside.astype(dtype)
+    found: Float[Array, "n bins"] = inside.astype(dtype)
+    return found

@@ -76,6 +76,7 @@ class Plan:
     """A run at given sizes: what it leaves open is decided, and whom to tell is known."""
 
     run: Run
+    sizes: Sizes
     test_samples: int
     block: int
     progress: Progress | None
@@ -91,6 +92,7 @@ class Plan:
         )
         return cls(
             run=run,
+            sizes=sizes,
             test_samples=test_set_size(run.test_samples, sizes),
             block=rows,
             progress=progress,

@@ -103,8 +103,12 @@ def simulate_features(
         neurons=neurons,
     )
     plan = Plan.of(running, layer.sizes, progress, started)
+    return execute(_job(layer, plan, inputs), plan, {"bias": layer.bias is not None})
+
+
+def _job(layer: GivenLayer, plan: Plan, inputs: Any) -> FeaturesJob:
     design = make_design(
-        problem,
+        layer.problem,
         model=GivenFeatures,
         training=Training(),
         sizes=layer.sizes,
@@ -114,16 +118,15 @@ def simulate_features(
         teacher_terms=layer.terms[1:],
     )
     teachers = layer.teachers[:, 0] if len(layer.terms) == 1 else layer.teachers
-    job = FeaturesJob(
-        problem=problem,
+    return FeaturesJob(
+        problem=layer.problem,
         design=design,
-        seed=running.seed,
-        backend=running.where,
+        seed=plan.run.seed,
+        backend=plan.run.where,
         weights=np.ascontiguousarray(layer.weights),
         bias=layer.bias,
         teacher=np.ascontiguousarray(teachers),
     )
-    return execute(job, plan, {"bias": layer.bias is not None})
 
 
 def _law(inputs: Any, layer: GivenLayer) -> InputLaw:

@@ -68,60 +68,49 @@ def simulate(
         dimension: d. The other sizes follow: n = alpha d, N = beta d, n0 = alpha0 d, rounded.
         replicates: how many independent experiments; default 10.
         seed: a whole number >= 0; default 0.
-        model: ``network`` (the real thing), another network model or a baseline: those of
-            ``firststep.simulation.kinds.MODELS``, see docs/simulation.md.
+        model: ``network`` (the real thing), or another of docs/simulation.md.
         training: ``Training(...)``, how the first layer is trained.
         run: ``Run(...)``, how the replicates are run; ``replicates`` and ``seed`` are part of it.
         inputs: law of the inputs: a text such as ``student-t:5`` (docs/inputs.md), an array of
             samples x columns, a file, or ``DataInputs.load(path, ...)``.
         teacher_terms: further terms of the teacher, activations:
             y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps with orthonormal directions.
-        kernel: g of a kernel baseline, an expression in z (default exp(z), or exp(-z/2) of the
-            squared distance).
+        kernel: g of a kernel baseline, an expression in z; each has a default.
         progress: called with (finished, total) after every replicate.
-        options: fields of ``Training`` and ``Run`` as plain keywords: steps, batches, reuse,
-            parameterization, optimizer; test_samples, backend, device, dtype, workers, threads,
-            block, first_replicate.
+        options: fields of ``Training`` and ``Run`` as plain keywords: steps, workers, ...
     """
     started = time.perf_counter()
     if not isinstance(problem, Problem):
         raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
-    trained, running = _records("simulate", training, run, options, replicates, seed)
-    law, terms = input_law(inputs), terms_of(teacher_terms)
-    sizes = sizes_for(problem, dimension, law)
-    kind = MODELS.checked(model)
-    plan = Plan.of(running, sizes, progress, started)
-    function = _kernel_function(kind, kernel)
+    for name, value in (("replicates", replicates), ("seed", seed)):
+        options |= {} if value is None else {name: value}
+    trained, running = gathered(Training, training, options), gathered(Run, run, options)
+    nothing_left("simulate", options, Training, Run)
+    law, terms, kind = input_law(inputs), terms_of(teacher_terms), MODELS.checked(model)
+    plan = Plan.of(running, sizes_for(problem, dimension, law), progress, started)
     design = make_design(
         problem,
         model=kind,
         training=trained,
-        sizes=sizes,
+        sizes=plan.sizes,
         test_samples=plan.test_samples,
         block=plan.block,
-        kernel=function,
+        kernel=_kernel_function(kind, kernel),
         inputs=law,
         teacher_terms=terms,
     )
-    taken = trained.to_dict()
-    told: dict[str, Any] = {
-        **({name: taken[name] for name in TOLD_OF_STEPS} if design.takes_step else {}),
-        "parameterization": trained.parameterization,
-        **({"kernel": str(function)} if function else {}),
-    }
     job = Job(problem=problem, design=design, seed=running.seed, backend=running.where)
-    return execute(job, plan, told)
+    return execute(job, plan, _told(design))
 
 
-def _records(
-    verb: str, training: Any, run: Any, options: dict[str, Any], *positional: Any
-) -> tuple[Training, Run]:
-    """The records given, or those of the keywords; ``positional``: replicates and seed."""
-    named = dict(zip(("replicates", "seed"), positional, strict=True))
-    keywords = {**{name: value for name, value in named.items() if value is not None}, **options}
-    records = gathered(Training, training, keywords), gathered(Run, run, keywords)
-    nothing_left(verb, keywords, Training, Run)
-    return records
+def _told(design: Design) -> dict[str, Any]:
+    """What a result keeps of the training and the kernel."""
+    taken = design.training.to_dict()
+    return {
+        **({name: taken[name] for name in TOLD_OF_STEPS} if design.takes_step else {}),
+        "parameterization": design.training.parameterization,
+        **({"kernel": str(design.kernel)} if design.kernel else {}),
+    }
 
 
 def sizes_for(problem: Problem, dimension: Any, law: InputLaw) -> Sizes:
