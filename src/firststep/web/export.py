@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Axes = dict[str, list[float]]
 # The grid: small enough for some 50 000 problems in a minute or two and 7 MB; where a problem takes
-# long (a Gaussian readout), a tenth of that.
+# long (a Gaussian readout), a fifteenth of that.
 ORDER = ("beta", "alpha0", "alpha", "step", "ridge")  # the axes of every array, the slowest first
 FINE = {"alpha": 17, "beta": 7, "alpha0": 7, "step": 9, "ridge": 7}
 COARSE = {"alpha": 9, "beta": 3, "alpha0": 5, "step": 5, "ridge": 5}
