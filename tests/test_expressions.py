@@ -8,16 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firststep.errors import InvalidParameter
-from firststep.expressions import (
-    ACTIVATIONS,
-    FUNCTIONS,
-    Z,
-    differentiate,
-    evaluate,
-    kinks,
-    name_of,
-    trace,
-)
+from firststep.expressions import ACTIVATIONS, FUNCTIONS, Z, differentiate, evaluate, name_of, trace
+from firststep.kinks import kinks
 from firststep.parsing import parse
 from tests.backends import jax, jnp, jsp, needs_jax
 

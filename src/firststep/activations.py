@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from firststep import expressions
 from firststep.errors import InvalidParameter
 from firststep.expressions import ACTIVATIONS, Expression
+from firststep.kinks import kinks as kinks_of
 from firststep.numerics.quadrature import Expectation, NotIntegrable, gaussian_expectation
 from firststep.parsing import parse
 
@@ -90,7 +91,7 @@ class Activation:
     @cached_property
     def kinks(self) -> tuple[float, ...]:
         """Points where s or s' may jump."""
-        return expressions.kinks(self.expression)
+        return kinks_of(self.expression)
 
     def _expectation(self, what: str, integrands: Callable[[Array], Array]) -> Expectation:
         try:

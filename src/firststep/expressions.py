@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from firststep.numerics.quadrature import gaussian_expectation
-
 MAX_PRINTED = 20_000  # characters: a tree that shares subtrees can be exponentially longer in print
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expression] = weakref.WeakValueDictionary()
 
@@ -85,7 +83,9 @@ class Expression:
         return f"Expression({self})"
 
 
-def _node(operation: str, arguments: tuple[Expression, ...] = (), value: float = 0.0) -> Expression:
+def make_node(
+    operation: str, arguments: tuple[Expression, ...] = (), value: float = 0.0
+) -> Expression:
     key = (operation, value, *map(id, arguments))
     found = _interned.get(key)
     if found is None:
@@ -95,14 +95,14 @@ def _node(operation: str, arguments: tuple[Expression, ...] = (), value: float =
     return found
 
 
-Z = _node("z")
+Z = make_node("z")
 
 
 def constant(value: float) -> Expression:
     value = float(value)
     if not math.isfinite(value):
         raise OverflowError("a constant is not finite")
-    return _node("constant", (), value + 0.0)
+    return make_node("constant", (), value + 0.0)
 
 
 def _lift(value: Any) -> Expression:
@@ -122,7 +122,7 @@ def _add(a: Expression, b: Expression) -> Expression:
         return constant(a.value + b.value)
     if _is(a, 0.0):
         return b
-    return a if _is(b, 0.0) else _node("add", (a, b))
+    return a if _is(b, 0.0) else make_node("add", (a, b))
 
 
 def _multiply(a: Expression, b: Expression) -> Expression:
@@ -135,7 +135,7 @@ def _multiply(a: Expression, b: Expression) -> Expression:
             return b if a.value else constant(0.0)
         if b.operation == "multiply" and b.arguments[0].operation == "constant":
             return _multiply(constant(a.value * b.arguments[0].value), b.arguments[1])
-    return _node("multiply", (a, b))
+    return make_node("multiply", (a, b))
 
 
 def _divide(a: Expression, b: Expression) -> Expression:
@@ -147,7 +147,7 @@ def _divide(a: Expression, b: Expression) -> Expression:
             if a.operation == "constant"
             else _multiply(constant(1 / b.value), a)
         )
-    return a if _is(a, 0.0) else _node("divide", (a, b))
+    return a if _is(a, 0.0) else make_node("divide", (a, b))
 
 
 def _power(base: Expression, exponent: Expression) -> Expression:
@@ -162,7 +162,7 @@ def _power(base: Expression, exponent: Expression) -> Expression:
         return constant(value)
     if exponent.value in (0.0, 1.0):
         return base if exponent.value else constant(1.0)
-    return _node("power", (base,), exponent.value)
+    return make_node("power", (base,), exponent.value)
 
 
 def _scipy_special() -> Any:
@@ -173,8 +173,7 @@ def _scipy_special() -> Any:
 
 
 # Elementary functions: how to evaluate f(u), and df/du in terms of u and f. These rules, the chain
-# rule below and nothing else make
-# every derivative; the tests compare them with JAX's.
+# rule below and nothing else make every derivative; the tests compare them with JAX's.
 _EVALUATE: dict[str, Callable[..., Any]] = {
     "exp": lambda xp, special, u: xp.exp(u),
     "log": lambda xp, special, u: xp.log(u),
@@ -213,12 +212,12 @@ _DERIVATIVE: dict[str, Callable[[Expression, Expression], Expression]] = {
     "sign": lambda u, f: constant(0.0),
     "heaviside": lambda u, f: constant(0.0),
 }
-_KINKED = {"relu", "abs", "sign", "heaviside", "maximum", "minimum"}
+KINKED = {"relu", "abs", "sign", "heaviside", "maximum", "minimum"}
 
 
 def apply(name: str, *arguments: Expression) -> Expression:
     """The elementary function ``name`` of other expressions; constants are folded."""
-    node = _node(name, arguments)
+    node = make_node(name, arguments)
     if all(each.operation == "constant" for each in arguments):
         with np.errstate(all="ignore"):
             return constant(float(evaluate([node], np.zeros(1))[0][0]))
@@ -260,6 +259,7 @@ FUNCTIONS: dict[str, Callable[..., Expression]] = {
     **ACTIVATIONS,
     **{name: _elementary(name) for name in ("exp", "log", "sqrt", "cos", "sinh", "cosh", "arctan")},
 }
+WRAPPED = ("centered", "normalized")  # operations that print their argument by its name
 TWO_ARGUMENTS = {"maximum": _elementary("maximum"), "minimum": _elementary("minimum")}
 CONSTANTS = {"pi": math.pi, "e": math.e}
 _UFUNCS: dict[str, Callable[..., Expression]] = {
@@ -390,61 +390,6 @@ def _slope(node: Expression, slopes: list[Expression]) -> Expression:
     return _DERIVATIVE[operation](u[0], node) * slopes[0]
 
 
-def kinks(expression: Expression, reach: float = 12.0) -> tuple[float, ...]:
-    """Where the function or its derivative may jump.
-
-    The sign changes of every argument of abs, sign, relu, maximum, minimum.
-    """
-    places: set[float] = set()
-    for node in walk(expression):
-        if node.operation in _KINKED:
-            difference = (
-                node.arguments[0] - node.arguments[1]
-                if len(node.arguments) == 2
-                else node.arguments[0]
-            )
-            places.update(_sign_changes(difference, reach))
-    return tuple(sorted(places))
-
-
-def _sign_changes(expression: Expression, reach: float) -> list[float]:
-    slope = differentiate(expression)
-    if slope.operation == "constant":  # a straight line: solve it exactly
-        start = float(evaluate([expression], np.zeros(1))[0][0])
-        return [] if slope.value == 0.0 else [-start / slope.value + 0.0]
-    grid = np.linspace(-reach, reach, 4801)
-    with np.errstate(all="ignore"):
-        values = evaluate([expression], grid)[0]
-    places = [float(x) for x in grid[values == 0.0]]
-    crossing = np.flatnonzero(values[:-1] * values[1:] < 0)
-    left, right = grid[crossing], grid[crossing + 1]
-    rising = values[crossing] < 0
-    for _ in range(60):  # bisection, all brackets at once
-        middle = (left + right) / 2
-        below = (evaluate([expression], middle)[0] < 0) == rising
-        left, right = np.where(below, middle, left), np.where(below, right, middle)
-    return places + [float(x) for x in (left + right) / 2]
-
-
-def centered(expression: Expression) -> Expression:
-    """The expression minus its Gaussian mean."""
-    mean = gaussian_expectation(lambda z: evaluate([expression], z)[0], kinks(expression)).value[0]
-    return _node("centered", (expression,), float(mean))
-
-
-def normalized(expression: Expression) -> Expression:
-    """The expression divided by the root of its Gaussian second moment."""
-    square = gaussian_expectation(
-        lambda z: evaluate([expression], z)[0] ** 2, kinks(expression)
-    ).value[0]
-    if square <= 1e-28:
-        raise ValueError("normalized(...) needs a function that is not zero")
-    return _node("normalized", (expression,), float(np.sqrt(square)))
-
-
-WRAPPERS = {"centered": centered, "normalized": normalized}
-
-
 def check_size(expression: Expression) -> None:
     """Refuse what would print without end, by adding up lengths without printing."""
     lengths: dict[int, int] = {}
@@ -467,7 +412,7 @@ def to_nodes(expression: Expression) -> list[tuple[str, tuple[int, ...], float]]
 def from_nodes(nodes: list[tuple[str, tuple[int, ...], float]]) -> Expression:
     made: list[Expression] = []
     for operation, places, value in nodes:
-        made.append(_node(operation, tuple(made[place] for place in places), value))
+        made.append(make_node(operation, tuple(made[place] for place in places), value))
     return made[-1]
 
 
@@ -512,7 +457,7 @@ def _text(node: Expression, parent: int) -> str:
         return f"({text})" if level < parent else text
     if operation == "heaviside":
         return f"(0.5 + 0.5*sign({_text(arguments[0], 0)}))"
-    inner = [name_of(each) if operation in WRAPPERS else _text(each, 0) for each in arguments]
+    inner = [name_of(each) if operation in WRAPPED else _text(each, 0) for each in arguments]
     return f"{operation}({', '.join(inner)})"
 
 

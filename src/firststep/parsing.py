@@ -14,12 +14,12 @@ from firststep.expressions import (
     CONSTANTS,
     FUNCTIONS,
     TWO_ARGUMENTS,
-    WRAPPERS,
     Expression,
     Z,
     check_size,
     constant,
 )
+from firststep.kinks import WRAPPERS
 from firststep.numerics.quadrature import NotIntegrable
 
 MAX_TEXT = 2000

@@ -96,3 +96,8 @@ def readout_law(source: Any) -> ReadoutLaw:
     if abs(total - 1) > 1e-9:
         raise InvalidParameter("readout", ALLOWED, source, f"the weights sum to {total:.6g}")
     return ReadoutLaw(values, tuple(w / total for _, w in numbers))
+
+
+def names() -> tuple[str, ...]:
+    """The named laws."""
+    return tuple(_NAMED)

@@ -74,7 +74,7 @@ _ACTIVATIONS = (*activations.names(), "centered(relu)", "tanh(2*z) + 0.5*(z**2-1
 OPTIONS: dict[str, tuple[str, ...]] = {
     "student": _ACTIVATIONS,
     "teacher": _ACTIVATIONS,
-    "readout": (*readouts._NAMED, "1:0.5,3:0.5"),
+    "readout": (*readouts.names(), "1:0.5,3:0.5"),
     "init": get_args(Problem.model_fields["init"].annotation),
 }
 _TOLD: dict[str, dict[str, Any]] = tomllib.loads(
