@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import graphlib
+import importlib
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import firststep
 from firststep.problem import Problem
@@ -236,6 +241,33 @@ def test_notation_maps_every_field() -> None:
     notation = (ROOT / "docs" / "notation.md").read_text()
     for name in Problem.model_fields:
         assert f"`{name}`" in notation, name
+
+
+@pytest.mark.parametrize("page", ["theory.md", "spectra.md", "layers.md"])
+def test_pages_name_what_there_is(page: str) -> None:
+    """Every `room.module.name` of a page on the theory is a name of the code."""
+    text = (ROOT / "docs" / page).read_text()
+    rooms = r"(?:theory\.)?(?:one_step|given_layer|spectrum|closed_forms|student|step)"
+    for name in re.findall(rf"`({rooms}(?:\.\w+)+)`", text):
+        parts = name.removeprefix("theory.").split(".")
+        found = importlib.import_module("firststep.theory")
+        for part in parts:
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(f"{found.__name__}.{part}")
+            assert hasattr(found, part), f"{page}: {name}"
+            found = getattr(found, part)
+
+
+def test_words_of_the_theory_are_in_the_code() -> None:
+    """The last table of notation.md: every word of it is a field or a name in theory/."""
+    notation = (ROOT / "docs" / "notation.md").read_text()
+    table = notation.split("## Inside the theory")[1]
+    source = "\n".join(path.read_text() for path in (SOURCE / "theory").rglob("*.py"))
+    source += (SOURCE / "numerics" / "quadrature.py").read_text()
+    for row in table.splitlines():
+        if row.startswith("| `"):
+            for word in re.findall(r"`(\w+)`", row.split("|")[1]):
+                assert re.search(rf"\b{word}\b", source), word
 
 
 def test_versions_agree() -> None:

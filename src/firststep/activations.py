@@ -112,7 +112,12 @@ class Activation:
         c0, c1, c2, m2 = (float(v) for v in first.value)
         second = self._expectation("that is", lambda z: (self.evaluate(z) - c0 - c1 * z) ** 2)
         return Moments(
-            c0, c1, c2, m2, float(second.value[0]), float(max(first.error.max(), second.error[0]))
+            mean=c0,
+            linear=c1,
+            quadratic=c2,
+            second_moment=m2,
+            nonlinear_variance=float(second.value[0]),
+            error=float(max(first.error.max(), second.error[0])),
         )
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Checks at the door: a value as it should be, or an ``InvalidParameter`` that says what it may be."""
+"""Checks at the door: a value as it should be, or an ``InvalidParameter`` that says why not."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def readout_law(source: Any) -> ReadoutLaw:
             return ReadoutLaw(*_NAMED[text])
         if ":" not in text:
             raise InvalidParameter("readout", ALLOWED, source, nearest(text, _NAMED))
-        pairs = [tuple(part.split(":", 1)) for part in text.split(",") if part.strip()]  # type: ignore[misc]
+        parts = (part.partition(":") for part in text.split(",") if part.strip())
+        pairs = [(value, weight) for value, _, weight in parts]
     elif isinstance(source, Mapping):
         pairs = list(source.items())
     else:

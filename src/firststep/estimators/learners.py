@@ -35,7 +35,7 @@ TRUE_OR_FALSE = (bool, np.bool_)
 KINDS = (np.float64, np.float32)  # of numbers that are used as they are; others become the first
 
 
-class _OneStep(BaseEstimator):  # type: ignore[misc]
+class _OneStep(BaseEstimator):
     """Training, shared by the regressor and the features."""
 
     _with_readout: bool
@@ -191,7 +191,7 @@ class _OneStep(BaseEstimator):  # type: ignore[misc]
         return found
 
 
-class OneStepRegressor(RegressorMixin, _OneStep):  # type: ignore[misc]
+class OneStepRegressor(RegressorMixin, _OneStep):
     """Ridge regression on the features of a two-layer network after one gradient step.
 
     The network is f(x) = (1/N) sum_i at_i s(<w_i, x>), w_i ~ N(0, I/d), on inputs and targets in
@@ -251,7 +251,7 @@ class OneStepRegressor(RegressorMixin, _OneStep):  # type: ignore[misc]
         self.intercept_ = rows.target_mean + rows.target_scale * intercept
 
 
-class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _OneStep):  # type: ignore[misc]
+class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _OneStep):
     """The features s(W1^T x)/sqrt N of a two-layer network after one gradient step, a transformer.
 
     Arguments and attributes are those of ``OneStepRegressor``, without the coefficients. With a

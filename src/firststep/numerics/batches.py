@@ -26,7 +26,8 @@ def each(function: Callable[..., Any], *trees: T) -> T:
     if not isinstance(first, tuple):
         return None if first is None else function(*trees)  # type: ignore[return-value]
     parts = [each(function, *some) for some in zip(*trees, strict=True)]
-    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)  # type: ignore[return-value]
+    made = type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+    return made  # type: ignore[return-value]
 
 
 def take(tree: T, places: Places) -> T:

@@ -151,7 +151,9 @@ def step_law(
     tilt, jitter = by_value.tilt * readout, by_value.jitter * readout**2
     size, alpha0 = constants.direction.gradient_norm[:, None], alpha0[:, None]
     m1, m2, m3, m4 = (each[:, None] for each in moment[1:5])
-    by_norm, norm_variance = _norm_fluctuations(student, a, tilt, jitter, (m1, m2, m3, m4), alpha0)
+    by_norm, norm_variance = _norm_fluctuations(
+        student, (a, tilt, jitter), (m1, m2, m3, m4), alpha0
+    )
     lift, zero = 1 + tilt * m1, xp.zeros_like(a)
     c2, c3, r1 = student.c2, student.c3, student.r1
     k3 = a**3 / alpha0**2 * (c2**2 * c3 + 2 * c2 * r1 + student.s3)
@@ -174,9 +176,7 @@ def step_law(
 
 def _norm_fluctuations(
     student: SlopeConstants,
-    a: Float[Array, "batch P"],
-    e: Float[Array, "batch P"],
-    chi: Float[Array, "batch P"],
+    step: tuple[Float[Array, "batch P"], Float[Array, "batch P"], Float[Array, "batch P"]],
     moments: tuple[Float[Array, "batch 1"], ...],
     alpha0: Float[Array, "batch 1"],
 ) -> tuple[Float[Array, "batch P"], Float[Array, "batch P"]]:
@@ -189,7 +189,7 @@ def _norm_fluctuations(
     The traces follow from free cumulants: a word of l letters M -> yhat, S' -> yhat^2 has the
     cumulant E[product]/alpha0^(l-1).
     """
-    m1, m2, m3, m4 = moments
+    (a, e, chi), (m1, m2, m3, m4) = step, moments
     b2, (c11, c12, c22) = student.b2, student.covariances
     lift = 1 + e * m1
     beta1 = 2 * a * b2 * lift

@@ -57,6 +57,19 @@ def test_gradients_agree_with_finite_differences(problem: Problem) -> None:
         assert float(gradient[name]) == pytest.approx(difference, rel=2e-5, abs=1e-8), name
 
 
+def test_a_gaussian_readout_has_a_gradient() -> None:
+    """At d = infinity, where the functions that are fitted freely come from the nodes of kappa."""
+    problem = Problem(
+        student="tanh", teacher="sin", alpha=2, beta=1, alpha0=2, step=1.5, ridge=0.1, noise=0.1
+    )
+    with jax.enable_x64(True):
+        value, slope = jax.value_and_grad(lambda r: predict(problem, ridge=r).risk)(0.1)
+    h = 1e-4
+    around = predict(problem, ridge=np.array([0.1 - h, 0.1, 0.1 + h])).risk
+    assert float(value) == pytest.approx(around[1], rel=1e-8)
+    assert float(slope) == pytest.approx((around[2] - around[0]) / (2 * h), rel=1e-5)
+
+
 def test_arrays_jit_and_the_numpy_solver_agree() -> None:
     problem = Problem(
         student="tanh",

@@ -537,3 +537,17 @@ def test_a_prediction_shows_itself() -> None:
     with pytest.raises(AttributeError, match="single points"):
         _ = several.kappa
     assert several[0].kappa.size > 10
+
+
+@pytest.mark.parametrize("count", [8, 9, 10, 11, 12, 13])
+def test_a_finite_readout_law_may_have_any_number_of_values(count: int) -> None:
+    """Values close to each other are one value, and d = infinity is the limit of finite d."""
+    problem = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=2, step=2, ridge=0.03)
+    finite = problem.replace(noise=0.1, dimension=300)
+    law = {1.5 + 1e-4 * float(shift): 1 / count for shift in np.linspace(-1, 1, count)}
+    one = predict(finite.replace(readout={1.5: 1.0})).risk
+    assert predict(finite.replace(readout=law)).risk == pytest.approx(one, rel=1e-5)
+    wide = problem.replace(readout={float(v): 1 / count for v in np.linspace(-1, 3, count)})
+    found = predict(wide)
+    assert found.quadrature_error < 1e-6 * found.risk
+    assert found.risk == pytest.approx(predict(wide.replace(dimension=10**8)).risk, rel=1e-3)

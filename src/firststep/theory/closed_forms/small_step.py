@@ -249,4 +249,13 @@ def _assemble(problem: Problem, it: _Constants, ridge: float, alpha: float, S: f
     slope = S * g * (Z * (it.nonlinear / D + growth) + dZ / saturation) / saturation
     gain = it.teacher_linear**2 * slope / kept
     rho = D / (it.linear * S) if it.linear > 0 else math.inf
-    return SmallStep(problem, before, before - gain, gain, S, Gamma, rho, m)
+    return SmallStep(
+        problem=problem,
+        random_features_risk=before,
+        risk=before - gain,
+        gain=gain,
+        residual_ratio=S,
+        variance_share=Gamma,
+        effective_ridge=rho,
+        resolvent=m,
+    )

@@ -50,29 +50,25 @@ def weight_spectrum(problem: Problem) -> WeightSpectrum:
     those of ``small_step``.
     """
     beta, gradient = problem.beta, gradient_norm_square(problem)
-    unit = abs(problem.student.slope_moments.mean) * math.sqrt(
-        gradient * problem.readout.second_moment
-    )
+    readout = gradient * problem.readout.second_moment
+    unit = abs(problem.student.slope_moments.mean) * math.sqrt(readout)
     theta = small_rate(problem) * unit
     square, bulk = theta * theta, isotropic_spectrum(beta, 1.0, theta)
-    threshold = beta**0.25 / unit if unit > 0 else math.inf
-    if square <= math.sqrt(beta):
-        return WeightSpectrum(
-            problem, math.sqrt(square), threshold, bulk.low, bulk.high, bulk.high, 0.0, 0.0, 0.0
-        )
-    excess = 1 - beta / square / square
-    left, right = excess / (1 + 1 / square), excess / (1 + beta / square)
-    towards_teacher = left * problem.teacher.moments.linear**2 / gradient
+    left = right = towards_teacher = 0.0
+    if square > math.sqrt(beta):
+        excess = 1 - beta / square / square
+        left, right = excess / (1 + 1 / square), excess / (1 + beta / square)
+        towards_teacher = left * problem.teacher.moments.linear**2 / gradient
     return WeightSpectrum(
-        problem,
-        math.sqrt(square),
-        threshold,
-        bulk.low,
-        bulk.high,
-        bulk.top,
-        left,
-        right,
-        towards_teacher,
+        problem=problem,
+        strength=math.sqrt(square),
+        threshold=beta**0.25 / unit if unit > 0 else math.inf,
+        bulk_low=bulk.low,
+        bulk_high=bulk.high,
+        top=bulk.top,
+        gradient_overlap=left,
+        readout_overlap=right,
+        teacher_overlap=towards_teacher,
     )
 
 

@@ -104,14 +104,28 @@ class RidgeFit(ReadoutFit):
             asked = shrunk_weights(system, at, 0.0)
             gap = xp.sum(mapping * asked[:, None, :], -1) - packed
             residual = xp.maximum(at.residual, _overlap_gap(state, gap, packed))
-            return Look(at, asked, None, gap, residual, Iterate(state, asked))
+            return Look(
+                at=at,
+                asked=asked,
+                coupling=None,
+                gap=gap,
+                residual=residual,
+                keep=Iterate(state, asked),
+            )
         fit = projection(system, state, at, forms(system, state, at), before)
         leverage, coupling = smoother(fit, omega.size)
         asked = shrunk_weights(system, at, leverage / (alpha * d)[:, None])
         # In the far tails, where omega vanishes, S need not be known to its last digits.
         change = xp.max(xp.abs(asked / before - 1) * xp.minimum(1.0, 100 * omega), -1)
         gap = apply(mapping, before) - packed
-        return Look(at, asked, coupling, gap, xp.maximum(at.residual, change), iterate)
+        return Look(
+            at=at,
+            asked=asked,
+            coupling=coupling,
+            gap=gap,
+            residual=xp.maximum(at.residual, change),
+            keep=iterate,
+        )
 
     def step(self, system: System, iterate: Iterate, look: Look) -> Iterate:
         """The next iterate.

@@ -344,10 +344,10 @@ def _density(track: Track, bands: list[tuple[float, float]], points: int) -> _Sh
         heights.append(total + np.array([0.0, *below]))
         total += float(below[-1])
     return _Shape(
-        np.concatenate(places),
-        np.concatenate(density),
-        total,
-        np.concatenate(steps),
-        np.concatenate(heights),
-        has_gap,
+        places=np.concatenate(places),
+        density=np.concatenate(density),
+        mass=total,
+        steps=np.concatenate(steps),
+        heights=np.concatenate(heights),
+        has_gap=has_gap,
     )
