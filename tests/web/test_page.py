@@ -375,7 +375,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "page.html"
     script = (
         "import os; from pathlib import Path; "
-        "hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, [*os.sched_getaffinity(0)][:1]); "
+        "one = lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); "
+        "hasattr(os, 'sched_setaffinity') and one(); "
         "import firststep.web.export as e; import firststep.cli_explore as c; "
         "e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
         f"c.explore({{}}, '', 0, False, None, Path({str(path)!r}))"
