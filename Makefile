@@ -8,6 +8,11 @@ READY := .venv/ready
 JOBS ?= 2
 # Whole files go to a worker, so that what a file prepares is prepared once; tests/conftest.py puts the longest files first.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
+# The fast core: the rules of the house, expressions and activations, problems and results, quadrature, the parts of the theory,
+# the given layer, the network kernel and the ridge path against plain versions, teachers, experiments, the store.
+CORE := $(addprefix tests/,test_architecture.py test_activations.py test_expressions.py test_problem.py test_results.py test_store.py \
+	numerics theory/one_step/test_parts.py theory/one_step/test_optimum.py theory/given_layer \
+	simulation/fit simulation/models simulation/data/test_teachers.py sweep/test_experiment.py)
 
 .PHONY: demo check core test test-slow lint format types unit bench docs notebooks lock clean
 
@@ -30,7 +35,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 core: $(READY)
-	$(PYTEST) -m core
+	$(PYTEST) -m "not slow and not needs_jax" $(CORE)
 
 unit: $(READY)
 	$(PYTEST)

@@ -389,10 +389,10 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small grid: the sizes are the only thing that is changed."""
     path = tmp_path_factory.mktemp("export") / "page.html"
     script = (
-        "import os; import sys; import firststep.web.export as e; "
-        "from firststep_command import main; "
-        "one = {*os.sched_getaffinity(0)} if hasattr(os, 'sched_getaffinity') else {0}; "
-        "hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, [*one][:1]); "
+        "import os; import sys; "
+        "one = lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); "
+        "hasattr(os, 'sched_setaffinity') and one(); "
+        "import firststep.web.export as e; from firststep_command import main; "
         "e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
         f"sys.argv = ['firststep', 'explore', '--export', {str(path)!r}]; main()"
     )
