@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep import expressions
 from firststep.errors import InvalidParameter
 from firststep.expressions import ACTIVATIONS, Expression
 from firststep.kinks import kinks as kinks_of
+from firststep.numerics.library import library_of
 from firststep.numerics.quadrature import Expectation, NotIntegrable, gaussian_expectation
 from firststep.parsing import parse
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from firststep.typing import Array, Float
+
 ALLOWED = (
     "a named activation, an expression in z such as tanh(2*z) + 0.5*(z**2-1), "
     "or a function of one array"
@@ -67,23 +71,26 @@ class Activation:
         self.expression = expression
         self.slope = expressions.differentiate(expression)
 
-    def evaluate(self, z: Any, xp: Any = np, special: Any = None) -> Any:
-        """s(z) in the array library ``xp``."""
-        return expressions.evaluate([self.expression], z, xp, special)[0]
+    def evaluate(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """s(z), in the array library of z."""
+        return expressions.evaluate([self.expression], z)[0]
 
-    def evaluate_derivative(self, z: Any, xp: Any = np, special: Any = None) -> Any:
-        return expressions.evaluate([self.slope], z, xp, special)[0]
+    def evaluate_derivative(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """s'(z), almost everywhere."""
+        return expressions.evaluate([self.slope], z)[0]
 
-    def evaluate_both(self, z: Any, xp: Any = np, special: Any = None) -> tuple[Any, Any]:
+    def evaluate_both(
+        self, z: Float[Array, "*shape"]
+    ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
         """s(z) and s'(z), sharing what they have in common."""
-        value, slope = expressions.evaluate([self.expression, self.slope], z, xp, special)
+        value, slope = expressions.evaluate([self.expression, self.slope], z)
         return value, slope
 
-    def __call__(self, z: Any) -> Any:
+    def __call__(self, z: ArrayLike) -> Any:
         array = np.asarray(z, dtype=float)
         return self.evaluate(np.atleast_1d(array)).reshape(array.shape)[()]
 
-    def derivative(self, z: Any) -> Any:
+    def derivative(self, z: ArrayLike) -> Any:
         """s'(z), almost everywhere."""
         array = np.asarray(z, dtype=float)
         return self.evaluate_derivative(np.atleast_1d(array)).reshape(array.shape)[()]
@@ -93,7 +100,7 @@ class Activation:
         """Points where s or s' may jump."""
         return kinks_of(self.expression)
 
-    def _expectation(self, what: str, integrands: Callable[[Array], Array]) -> Expectation:
+    def _expectation(self, what: str, integrands: Callable[[Any], Any]) -> Expectation:
         try:
             return gaussian_expectation(integrands, self.kinks)
         except NotIntegrable as error:
@@ -104,7 +111,7 @@ class Activation:
     def moments(self) -> Moments:
         """Moments of s by adaptive quadrature split at the kinks."""
 
-        def powers(z: Array) -> Array:
+        def powers(z: Float[Array, " z"]) -> Float[Array, "functions z"]:
             value = self.evaluate(z)
             return np.stack([value, z * value, (z * z - 1) * value, value**2])
 
@@ -124,7 +131,7 @@ class Activation:
     def slope_moments(self) -> SlopeMoments:
         """Moments of s' by adaptive quadrature split at the kinks."""
 
-        def powers(z: Array) -> Array:
+        def powers(z: Float[Array, " z"]) -> Float[Array, "functions z"]:
             slope = self.evaluate_derivative(z)
             return np.stack([slope, z * slope])
 
@@ -137,14 +144,16 @@ class Activation:
             mean, linear, float(second.value[0]), float(max(first.error.max(), second.error[0]))
         )
 
-    def hermite_coefficients(self, degree: int) -> Array:
+    def hermite_coefficients(self, degree: int) -> Float[Array, " degrees"]:
         """E[s(z) He_k(z)] for k = 0 .. degree, probabilists' Hermite polynomials, unnormalised."""
 
-        def integrands(z: Array) -> Array:
+        def integrands(z: Float[Array, " z"]) -> Float[Array, "functions z"]:
             polynomials = [np.ones_like(z), z]
             for k in range(1, degree):
                 polynomials.append(z * polynomials[-1] - k * polynomials[-2])
-            products: Array = np.stack(polynomials[: degree + 1]) * self.evaluate(z)
+            products: Float[Array, "functions z"] = np.stack(
+                polynomials[: degree + 1]
+            ) * self.evaluate(z)
             return products
 
         if degree < 0:
@@ -191,23 +200,29 @@ class JaxActivation(Activation):
         self._value_on_host = jax.jit(function)
         self._slope_on_host = jax.jit(self._slope)
 
-    def _slope(self, z: Any) -> Any:
+    def _slope(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self._gradient(z.ravel()).reshape(z.shape)
 
-    def _on_host(self, function: Callable[[Any], Any], z: Any) -> Any:
+    def _on_host(
+        self, function: Callable[[Any], Any], z: Float[Array, "*shape"]
+    ) -> Float[Array, "*shape"]:
         import jax
 
         with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
             return np.array(function(z), dtype=z.dtype)
 
-    def evaluate(self, z: Any, xp: Any = np, special: Any = None) -> Any:
-        return self._on_host(self._value_on_host, z) if xp is np else self._function(z)
+    def evaluate(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        on_host = library_of(z).is_numpy
+        return self._on_host(self._value_on_host, z) if on_host else self._function(z)
 
-    def evaluate_derivative(self, z: Any, xp: Any = np, special: Any = None) -> Any:
-        return self._on_host(self._slope_on_host, z) if xp is np else self._slope(z)
+    def evaluate_derivative(self, z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        on_host = library_of(z).is_numpy
+        return self._on_host(self._slope_on_host, z) if on_host else self._slope(z)
 
-    def evaluate_both(self, z: Any, xp: Any = np, special: Any = None) -> tuple[Any, Any]:
-        return self.evaluate(z, xp), self.evaluate_derivative(z, xp)
+    def evaluate_both(
+        self, z: Float[Array, "*shape"]
+    ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+        return self.evaluate(z), self.evaluate_derivative(z)
 
     @property
     def kinks(self) -> tuple[float, ...]:

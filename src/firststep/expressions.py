@@ -11,9 +11,17 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+from firststep.numerics.library import Library, library_of
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+    Value: TypeAlias = Float[Array, "*shape"] | float  # of a node: a float of a constant
+    Number: TypeAlias = "Expression | float"  # what an expression can be combined with
 
 MAX_PRINTED = 20_000  # characters: a tree that shares subtrees can be exponentially longer in print
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expression] = weakref.WeakValueDictionary()
@@ -30,34 +38,34 @@ class Expression:
     arguments: tuple[Expression, ...]
     value: float
 
-    def __add__(self, other: Any) -> Expression:
+    def __add__(self, other: Number) -> Expression:
         return _add(self, _lift(other))
 
-    def __radd__(self, other: Any) -> Expression:
+    def __radd__(self, other: Number) -> Expression:
         return _add(_lift(other), self)
 
-    def __sub__(self, other: Any) -> Expression:
+    def __sub__(self, other: Number) -> Expression:
         return _add(self, -_lift(other))
 
-    def __rsub__(self, other: Any) -> Expression:
+    def __rsub__(self, other: Number) -> Expression:
         return _add(_lift(other), -self)
 
-    def __mul__(self, other: Any) -> Expression:
+    def __mul__(self, other: Number) -> Expression:
         return _multiply(self, _lift(other))
 
-    def __rmul__(self, other: Any) -> Expression:
+    def __rmul__(self, other: Number) -> Expression:
         return _multiply(_lift(other), self)
 
-    def __truediv__(self, other: Any) -> Expression:
+    def __truediv__(self, other: Number) -> Expression:
         return _divide(self, _lift(other))
 
-    def __rtruediv__(self, other: Any) -> Expression:
+    def __rtruediv__(self, other: Number) -> Expression:
         return _divide(_lift(other), self)
 
-    def __pow__(self, other: Any) -> Expression:
+    def __pow__(self, other: Number) -> Expression:
         return _power(self, _lift(other))
 
-    def __rpow__(self, other: Any) -> Expression:
+    def __rpow__(self, other: Number) -> Expression:
         return _power(_lift(other), self)
 
     def __neg__(self) -> Expression:
@@ -105,7 +113,7 @@ def constant(value: float) -> Expression:
     return make_node("constant", (), value + 0.0)
 
 
-def _lift(value: Any) -> Expression:
+def _lift(value: Number) -> Expression:
     if isinstance(value, Expression):
         return value
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
@@ -165,34 +173,27 @@ def _power(base: Expression, exponent: Expression) -> Expression:
     return make_node("power", (base,), exponent.value)
 
 
-def _scipy_special() -> Any:
-    """Imported only when an error function is evaluated: it takes a quarter of a second."""
-    import scipy.special
-
-    return scipy.special
-
-
 # Elementary functions: how to evaluate f(u), and df/du in terms of u and f. These rules, the chain
 # rule below and nothing else make every derivative; the tests compare them with JAX's.
 _EVALUATE: dict[str, Callable[..., Any]] = {
-    "exp": lambda xp, special, u: xp.exp(u),
-    "log": lambda xp, special, u: xp.log(u),
-    "sqrt": lambda xp, special, u: xp.sqrt(u),
-    "sin": lambda xp, special, u: xp.sin(u),
-    "cos": lambda xp, special, u: xp.cos(u),
-    "tanh": lambda xp, special, u: xp.tanh(u),
-    "sinh": lambda xp, special, u: xp.sinh(u),
-    "cosh": lambda xp, special, u: xp.cosh(u),
-    "arctan": lambda xp, special, u: xp.arctan(u),
-    "erf": lambda xp, special, u: (special or _scipy_special()).erf(u),
-    "sigmoid": lambda xp, special, u: 1 / (1 + xp.exp(-u)),
-    "softplus": lambda xp, special, u: xp.maximum(u, 0) + xp.log1p(xp.exp(-xp.abs(u))),
-    "relu": lambda xp, special, u: xp.maximum(u, 0),
-    "abs": lambda xp, special, u: xp.abs(u),
-    "sign": lambda xp, special, u: xp.sign(u),
-    "heaviside": lambda xp, special, u: (u > 0).astype(u.dtype),
-    "maximum": lambda xp, special, u, v: xp.maximum(u, v),
-    "minimum": lambda xp, special, u, v: xp.minimum(u, v),
+    "exp": lambda lib, u: lib.xp.exp(u),
+    "log": lambda lib, u: lib.xp.log(u),
+    "sqrt": lambda lib, u: lib.xp.sqrt(u),
+    "sin": lambda lib, u: lib.xp.sin(u),
+    "cos": lambda lib, u: lib.xp.cos(u),
+    "tanh": lambda lib, u: lib.xp.tanh(u),
+    "sinh": lambda lib, u: lib.xp.sinh(u),
+    "cosh": lambda lib, u: lib.xp.cosh(u),
+    "arctan": lambda lib, u: lib.xp.arctan(u),
+    "erf": lambda lib, u: lib.special.erf(u),
+    "sigmoid": lambda lib, u: 1 / (1 + lib.xp.exp(-u)),
+    "softplus": lambda lib, u: lib.xp.maximum(u, 0) + lib.xp.log1p(lib.xp.exp(-lib.xp.abs(u))),
+    "relu": lambda lib, u: lib.xp.maximum(u, 0),
+    "abs": lambda lib, u: lib.xp.abs(u),
+    "sign": lambda lib, u: lib.xp.sign(u),
+    "heaviside": lambda lib, u: (u > 0).astype(u.dtype),
+    "maximum": lambda lib, u, v: lib.xp.maximum(u, v),
+    "minimum": lambda lib, u, v: lib.xp.minimum(u, v),
 }
 _DERIVATIVE: dict[str, Callable[[Expression, Expression], Expression]] = {
     "exp": lambda u, f: f,
@@ -299,24 +300,26 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def evaluate(
-    expressions: Sequence[Expression], z: Any, xp: Any = np, special: Any = None
-) -> list[Any]:
+    expressions: Sequence[Expression], z: Float[Array, "*shape"], lib: Library | None = None
+) -> list[Float[Array, "*shape"]]:
     """Values of several expressions at the array ``z``; common subexpressions are computed once."""
-    computed: dict[int, Any] = {}
+    lib = library_of(z) if lib is None else lib
+    computed: dict[int, Value] = {}
     for root in expressions:
         for node in walk(root):
             if id(node) not in computed:
-                computed[id(node)] = _evaluate_node(
-                    node, [computed[id(a)] for a in node.arguments], z, xp, special
-                )
-    return [_as_array(computed[id(root)], z, xp) for root in expressions]
+                arguments = [computed[id(each)] for each in node.arguments]
+                computed[id(node)] = _evaluate_node(node, arguments, z, lib)
+    return [_as_array(computed[id(root)], z, lib) for root in expressions]
 
 
-def _as_array(value: Any, z: Any, xp: Any) -> Any:
-    return xp.full(z.shape, value, dtype=z.dtype) if isinstance(value, float) else value
+def _as_array(value: Value, z: Float[Array, "*shape"], lib: Library) -> Float[Array, "*shape"]:
+    return lib.xp.full(z.shape, value, dtype=z.dtype) if isinstance(value, float) else value
 
 
-def _evaluate_node(node: Expression, arguments: list[Any], z: Any, xp: Any, special: Any) -> Any:
+def _evaluate_node(
+    node: Expression, arguments: list[Value], z: Float[Array, "*shape"], lib: Library
+) -> Value:
     operation = node.operation
     if operation == "z":
         return z
@@ -329,23 +332,21 @@ def _evaluate_node(node: Expression, arguments: list[Any], z: Any, xp: Any, spec
     if operation == "divide":
         return arguments[0] / arguments[1]
     if operation == "power":
-        return (
-            _integer_power(arguments[0], node.value)
-            if _small_integer(node.value)
-            else arguments[0] ** node.value
-        )
+        small = _small_integer(node.value)
+        u = arguments[0]
+        return _integer_power(u, node.value) if small else u**node.value
     if operation == "centered":
         return arguments[0] - node.value
     if operation == "normalized":
         return arguments[0] / node.value
-    return _EVALUATE[operation](xp, special, *(_as_array(each, z, xp) for each in arguments))
+    return _EVALUATE[operation](lib, *(_as_array(each, z, lib) for each in arguments))
 
 
 def _small_integer(exponent: float) -> bool:
     return exponent == int(exponent) and 2 <= exponent <= 64
 
 
-def _integer_power(u: Any, exponent: float) -> Any:
+def _integer_power(u: Value, exponent: float) -> Value:
     """u**k by squaring: several times faster than a general power."""
     result, bits = None, int(exponent)
     while bits:
@@ -354,6 +355,7 @@ def _integer_power(u: Any, exponent: float) -> Any:
         bits >>= 1
         if bits:
             u = u * u
+    assert result is not None
     return result
 
 

@@ -84,16 +84,14 @@ class Kernel:
         self, inputs: Float[Array, "rows d"], weights: Weights
     ) -> Float[Array, "rows N"]:
         """s(X W)."""
-        return self.student.evaluate(inputs @ weights, self.backend.xp, self.backend.special)
+        return self.student.evaluate(inputs @ weights)
 
     def _gradient_stage(
         self, total: Weights, block: Block, weights: Weights, readout: Float[Array, " N"]
     ) -> Weights:
         """total + X^T [(r at^T) o s'(X W)], r = y - (1/N) s(X W) at."""
         inputs, targets = block
-        value, slope = self.student.evaluate_both(
-            inputs @ weights, self.backend.xp, self.backend.special
-        )
+        value, slope = self.student.evaluate_both(inputs @ weights)
         residual = targets - (value @ readout) / len(readout)
         slope = slope * residual[:, None]
         slope *= readout

@@ -6,6 +6,7 @@ function has to be told.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +14,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import scipy.special
 
 if TYPE_CHECKING:
     from firststep.typing import Array
@@ -23,14 +23,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Library:
-    """An array library. ``xp`` is its namespace, ``special`` its special functions."""
+    """An array library. ``xp`` is its namespace."""
 
     xp: Any  # numpy or jax.numpy: a module, whose functions take arrays of that library
-    special: ModuleType
     frozen: Callable[[Any], Any]  # the same numbers, as constants to differentiation
     loop: Callable[[Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # (going, body, carry)
     either: Callable[[Any, Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # by a flag
     is_numpy: bool
+
+    @property
+    def special(self) -> ModuleType:
+        """Its special functions, loaded when one is evaluated: it takes a quarter of a second."""
+        return importlib.import_module(f"{'scipy' if self.is_numpy else 'jax.scipy'}.special")
 
 
 def _same(value: T) -> T:
@@ -47,25 +51,17 @@ def _either(flag: Any, yes: Callable[[T], T], no: Callable[[T], T], operand: T) 
     return yes(operand) if flag else no(operand)
 
 
-NUMPY = Library(
-    xp=np, special=scipy.special, frozen=_same, loop=_while, either=_either, is_numpy=True
-)
+NUMPY = Library(xp=np, frozen=_same, loop=_while, either=_either, is_numpy=True)
 
 
 @cache
 def jax_library() -> Library:
     """JAX, loaded when it is asked for."""
     import jax
-    import jax.scipy.special
     from jax import lax
 
     return Library(
-        xp=jax.numpy,
-        special=jax.scipy.special,
-        frozen=lax.stop_gradient,
-        loop=lax.while_loop,
-        either=lax.cond,
-        is_numpy=False,
+        xp=jax.numpy, frozen=lax.stop_gradient, loop=lax.while_loop, either=lax.cond, is_numpy=False
     )
 
 

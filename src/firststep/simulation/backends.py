@@ -11,7 +11,7 @@ import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.linalg.blas
@@ -20,19 +20,30 @@ from threadpoolctl import threadpool_limits
 from firststep.checks import choice
 from firststep.errors import BackendUnavailable, InvalidParameter
 from firststep.numerics.devices import jax_device
+from firststep.numerics.library import NUMPY, Library, jax_library
 from firststep.simulation.randomness import CHUNK, DeviceDraws, HostDraws
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from firststep.typing import Array, Float, Int
+
+    Place: TypeAlias = int | Int[Array, ""]  # of a row; traced inside a compiled loop
+
+Carry = TypeVar("Carry")
 BACKENDS = ("numpy", "jax")
 DEVICES = ("auto", "cpu", "gpu")
 DTYPES = ("float64", "float32")
 
 
 class Draws(Protocol):
-    """Random numbers of one replicate, by purpose."""
+    """Random numbers of one replicate, by purpose; ``start`` may be traced."""
 
-    def vector(self, purpose: str, length: int, index: int = 0) -> Any: ...
-    def uniform(self, purpose: str, length: int, index: int = 0) -> Any: ...
-    def rows(self, purpose: str, start: Any, count: int, columns: int, index: int = 0) -> Any: ...
+    def vector(self, purpose: str, length: int, index: int = 0) -> Float[Array, " length"]: ...
+    def uniform(self, purpose: str, length: int, index: int = 0) -> Float[Array, " length"]: ...
+    def rows(
+        self, purpose: str, start: Any, count: int, columns: int, index: int = 0
+    ) -> Float[Array, "count columns"]: ...
 
 
 class Backend(ABC):
@@ -40,9 +51,13 @@ class Backend(ABC):
 
     name: str
     device: str
-    xp: Any
-    special: Any
-    dtype: Any
+    library: Library
+    dtype: np.dtype[Any]
+
+    @property
+    def xp(self) -> Any:
+        """NumPy, or jax.numpy."""
+        return self.library.xp
 
     @abstractmethod
     def scope(self) -> contextlib.AbstractContextManager[Any]: ...
@@ -53,29 +68,37 @@ class Backend(ABC):
     @abstractmethod
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]: ...
     @abstractmethod
-    def zeros(self, shape: tuple[int, ...]) -> Any: ...
+    def zeros(self, shape: tuple[int, ...]) -> Float[Array, "*shape"]: ...
     @abstractmethod
-    def to_host(self, array: Any) -> Any: ...
+    def to_host(self, array: Float[Array, "*shape"]) -> Float[Array, "*shape"]: ...
     @abstractmethod
-    def to_device(self, array: Any) -> Any: ...
+    def to_device(self, array: ArrayLike) -> Float[Array, "*shape"]: ...
     @abstractmethod
-    def slice(self, array: Any, start: Any, count: int) -> Any: ...
+    def slice(
+        self, array: Float[Array, "n *rest"], start: Place, count: int
+    ) -> Float[Array, "count *rest"]: ...
     @abstractmethod
-    def set_row(self, matrix: Any, row: int, values: Any) -> Any: ...
+    def set_row(
+        self, matrix: Float[Array, "m n"], row: int, values: Float[Array, " n"]
+    ) -> Float[Array, "m n"]: ...
     @abstractmethod
     def fold(
-        self, body: Callable[[Any, Any, int], Any], carry: Any, rows: int, block: int
-    ) -> Any: ...
+        self, body: Callable[[Carry, Any, int], Carry], carry: Carry, rows: int, block: int
+    ) -> Carry: ...
     @abstractmethod
     def collect(
         self, rows_of: Callable[[Any, int], Any], rows: int, columns: tuple[int, ...], block: int
     ) -> Any: ...
     @abstractmethod
-    def add_product(self, total: Any, left: Any, right: Any) -> Any: ...
+    def add_product(
+        self, total: Float[Array, "k m"], left: Float[Array, "n k"], right: Float[Array, "n m"]
+    ) -> Float[Array, "k m"]: ...
     @abstractmethod
-    def add_gram(self, total: Any, features: Any) -> Any: ...
+    def add_gram(
+        self, total: Float[Array, "N N"], features: Float[Array, "n N"]
+    ) -> Float[Array, "N N"]: ...
     @abstractmethod
-    def outer_gram(self, features: Any) -> Any: ...
+    def outer_gram(self, features: Float[Array, "n N"]) -> Float[Array, "n n"]: ...
     @abstractmethod
     def memory_limit(self) -> int | None: ...
 
@@ -85,8 +108,7 @@ class NumpyBackend(Backend):
 
     name = "numpy"
     device = "cpu"
-    xp = np
-    special = None  # the expressions import scipy.special themselves, when they need it
+    library = NUMPY
 
     def __init__(self, dtype: str = "float64", threads: int = 1) -> None:
         self.dtype = np.dtype(dtype)
@@ -111,23 +133,29 @@ class NumpyBackend(Backend):
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
-    def zeros(self, shape: tuple[int, ...]) -> Any:
+    def zeros(self, shape: tuple[int, ...]) -> Float[Array, "*shape"]:
         return np.zeros(shape, dtype=self.dtype)
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, array: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return np.asarray(array)
 
-    def to_device(self, array: Any) -> Any:
+    def to_device(self, array: ArrayLike) -> Float[Array, "*shape"]:
         return np.asarray(array, dtype=self.dtype)
 
-    def slice(self, array: Any, start: Any, count: int) -> Any:
+    def slice(
+        self, array: Float[Array, "n *rest"], start: Place, count: int
+    ) -> Float[Array, "count *rest"]:
         return array[start : start + count]
 
-    def set_row(self, matrix: Any, row: int, values: Any) -> Any:
+    def set_row(
+        self, matrix: Float[Array, "m n"], row: int, values: Float[Array, " n"]
+    ) -> Float[Array, "m n"]:
         matrix[row] = values
         return matrix
 
-    def fold(self, body: Callable[[Any, Any, int], Any], carry: Any, rows: int, block: int) -> Any:
+    def fold(
+        self, body: Callable[[Carry, Any, int], Carry], carry: Carry, rows: int, block: int
+    ) -> Carry:
         """carry = body(carry, start, count) over consecutive blocks of rows."""
         for start in range(0, rows, block):
             carry = body(carry, start, min(block, rows - start))
@@ -143,17 +171,21 @@ class NumpyBackend(Backend):
                 out[start : start + block] = part
         return whole
 
-    def add_product(self, total: Any, left: Any, right: Any) -> Any:
+    def add_product(
+        self, total: Float[Array, "k m"], left: Float[Array, "n k"], right: Float[Array, "n m"]
+    ) -> Float[Array, "k m"]:
         """total + left^T right, in place (C-ordered total: its transpose is what BLAS sees)."""
         self._gemm(1.0, right.T, left.T, beta=1.0, c=total.T, trans_b=True, overwrite_c=True)
         return total
 
-    def add_gram(self, total: Any, features: Any) -> Any:
+    def add_gram(
+        self, total: Float[Array, "N N"], features: Float[Array, "n N"]
+    ) -> Float[Array, "N N"]:
         """total + features^T features in the lower triangle of total^T, in place."""
         self._syrk(1.0, features.T, beta=1.0, c=total.T, lower=True, overwrite_c=True)
         return total
 
-    def outer_gram(self, features: Any) -> Any:
+    def outer_gram(self, features: Float[Array, "n N"]) -> Float[Array, "n n"]:
         """features features^T, in the same form as ``add_gram``."""
         return self._syrk(1.0, features.T, trans=True, lower=True).T
 
@@ -168,18 +200,18 @@ class JaxBackend(Backend):
 
     def __init__(self, dtype: str = "float64", device: str = "auto") -> None:
         import jax
-        import jax.numpy as jnp
         import jax.scipy.linalg
-        import jax.scipy.special as special
 
         self._jax = jax
-        self.xp, self.special = jnp, special
+        self.library = jax_library()
         self.dtype = np.dtype(dtype)
         self._device = jax_device(jax, device)
         self.device = self._device.platform
         self.cholesky_solve = self.compile(self._cholesky_solve)
 
-    def _cholesky_solve(self, matrix: Any, right: Any, shift: Any) -> Any:
+    def _cholesky_solve(
+        self, matrix: Float[Array, "n n"], right: Float[Array, " n"], shift: float
+    ) -> Float[Array, " n"]:
         """(matrix + shift)^-1 right from the lower triangle; nan if it is not positive definite."""
         linalg = self._jax.scipy.linalg
         shifted = matrix + shift * self.xp.eye(matrix.shape[0], dtype=matrix.dtype)
@@ -207,22 +239,28 @@ class JaxBackend(Backend):
         compiled: Callable[..., Any] = self._jax.jit(function)
         return compiled
 
-    def zeros(self, shape: tuple[int, ...]) -> Any:
+    def zeros(self, shape: tuple[int, ...]) -> Float[Array, "*shape"]:
         return self.xp.zeros(shape, dtype=self.dtype)
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, array: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return np.asarray(array)
 
-    def to_device(self, array: Any) -> Any:
+    def to_device(self, array: ArrayLike) -> Float[Array, "*shape"]:
         return self.xp.asarray(array, dtype=self.dtype)
 
-    def slice(self, array: Any, start: Any, count: int) -> Any:
+    def slice(
+        self, array: Float[Array, "n *rest"], start: Place, count: int
+    ) -> Float[Array, "count *rest"]:
         return self._jax.lax.dynamic_slice_in_dim(array, start, count)
 
-    def set_row(self, matrix: Any, row: int, values: Any) -> Any:
-        return matrix.at[row].set(values)
+    def set_row(
+        self, matrix: Float[Array, "m n"], row: int, values: Float[Array, " n"]
+    ) -> Float[Array, "m n"]:
+        return matrix.at[row].set(values)  # type: ignore[attr-defined]
 
-    def fold(self, body: Callable[[Any, Any, int], Any], carry: Any, rows: int, block: int) -> Any:
+    def fold(
+        self, body: Callable[[Carry, Any, int], Carry], carry: Carry, rows: int, block: int
+    ) -> Carry:
         full, rest = divmod(rows, block)
         if full:
             carry = self._jax.lax.fori_loop(0, full, lambda i, c: body(c, i * block, block), carry)
@@ -247,14 +285,18 @@ class JaxBackend(Backend):
             parts.append(rows_of(full * block, rest))
         return tuple(self.xp.concatenate(each) for each in zip(*parts, strict=True))
 
-    def add_product(self, total: Any, left: Any, right: Any) -> Any:
+    def add_product(
+        self, total: Float[Array, "k m"], left: Float[Array, "n k"], right: Float[Array, "n m"]
+    ) -> Float[Array, "k m"]:
         return total + left.T @ right
 
-    def add_gram(self, total: Any, features: Any) -> Any:
+    def add_gram(
+        self, total: Float[Array, "N N"], features: Float[Array, "n N"]
+    ) -> Float[Array, "N N"]:
         """total + features^T features in the lower triangle: a GPU computes no more than that."""
         return self._jax.lax.linalg.symmetric_product(features.T, total, alpha=1.0, beta=1.0)
 
-    def outer_gram(self, features: Any) -> Any:
+    def outer_gram(self, features: Float[Array, "n N"]) -> Float[Array, "n n"]:
         size = features.shape[0]
         return self._jax.lax.linalg.symmetric_product(features, self.zeros((size, size)))
 

@@ -23,7 +23,7 @@ from firststep.simulation.design import NETWORK_MODELS, Training, make_design
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.weights.draw import SpikedLaw, draw_readout, draw_weights, gradient
 from firststep.teacher_terms import teacher_terms
-from tests.backends import BACKENDS, HAS_JAX, jax, jnp, jsp, needs_jax
+from tests.backends import BACKENDS, HAS_JAX, jax, jnp, needs_jax
 from tests.simulation import naive
 
 D, TESTS = 40, 600
@@ -126,7 +126,7 @@ def test_gradient_step_is_the_gradient_of_the_written_loss(
     front = 1 / math.sqrt(sizes.width) if parameterization == "mean-field" else 1.0
 
     def loss(w):  # type: ignore[no-untyped-def]
-        hidden = problem.student.evaluate(jnp.asarray(x) @ w, jnp, jsp)
+        hidden = problem.student.evaluate(jnp.asarray(x) @ w)
         outputs = front * hidden @ jnp.asarray(at / math.sqrt(sizes.width))
         return 0.5 * jnp.mean((outputs - y) ** 2)
 
@@ -482,8 +482,8 @@ def test_spiked_constants(generic: Problem) -> None:
     assert law.gradient_norm == pytest.approx(norm, rel=3e-3)
     assert law.alignment == pytest.approx(c1 / norm, rel=3e-3)
     assert law.spike_strength == pytest.approx(0.7 * slope.mean() * norm, rel=3e-3)
-    assert law.linear == pytest.approx(0.7 * np.mean(z * slope) * yhat.mean(), rel=1e-2)
-    assert law.spread == pytest.approx(0.49 * slope.var() * np.mean(yhat**2) / 3, rel=3e-3)
+    assert law.bulk_shift == pytest.approx(0.7 * np.mean(z * slope) * yhat.mean(), rel=1e-2)
+    assert law.bulk_variance == pytest.approx(0.49 * slope.var() * np.mean(yhat**2) / 3, rel=3e-3)
 
 
 def test_spiked_and_network_agree_on_the_spike(generic: Problem) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import scipy.special
 
 from firststep.simulation.data.teachers import clean_labels
 
@@ -109,9 +108,8 @@ class Block:
         return self.source.backend.xp
 
     @property
-    def special(self) -> Any:
-        special = self.source.backend.special
-        return scipy.special if special is None else special
+    def special(self) -> ModuleType:
+        return self.source.backend.library.special
 
     @property
     def arrays(self) -> tuple[Array, ...]:

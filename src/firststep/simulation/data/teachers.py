@@ -56,9 +56,9 @@ def clean_labels(
     """s*(<x, theta>) + sum_j s_j(<x, theta_j>), one for every row."""
     projections = inputs @ teacher
     if teacher.ndim == 1:
-        return design.teacher.evaluate(projections, backend.xp, backend.special)
-    terms = (design.teacher, *design.teacher_terms)
-    return sum(
-        term.evaluate(projections[:, j], backend.xp, backend.special)
-        for j, term in enumerate(terms)
-    )
+        return design.teacher.evaluate(projections)
+    first, *others = (design.teacher, *design.teacher_terms)
+    total = first.evaluate(projections[:, 0])
+    for j, term in enumerate(others, start=1):
+        total = total + term.evaluate(projections[:, j])
+    return total

@@ -105,7 +105,7 @@ class KernelRidge(Baseline):
         """g(values/d)."""
         assert self.design.kernel is not None
         scaled = values / self.design.sizes.dimension
-        return self.design.kernel.evaluate(scaled, self.backend.xp, self.backend.special)
+        return self.design.kernel.evaluate(scaled)
 
     def _train_stage(self, key: Key, noise: Any) -> tuple[Array, Points, Array, Array]:
         data = self.open(key, noise)
@@ -148,10 +148,8 @@ class NeuralTangent(KernelRidge):
 
     def points(self, data: Data) -> Any:
         weights = draw_weights(self.backend, data.draws, self.design)
-        student, xp, special = self.design.student, self.backend.xp, self.backend.special
-        return lambda inputs: Points(
-            inputs, student.evaluate_derivative(inputs @ weights, xp, special)
-        )
+        student = self.design.student
+        return lambda inputs: Points(inputs, student.evaluate_derivative(inputs @ weights))
 
     def gram(self, left: Points, right: Points) -> Float[Array, "n m"]:
         assert left.slopes is not None

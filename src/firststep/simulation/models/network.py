@@ -98,10 +98,8 @@ class LayerModel(Model):
 
     def features(self, data: Data, layer: Layer, name: str) -> Predictions:
         """The map (inputs, start, count) -> s(W^T x), count x N, for the ridge or the test data."""
-        student, backend = self.design.student, self.backend
-        return lambda inputs, start, count: student.evaluate(
-            inputs @ layer.weights, backend.xp, backend.special
-        )
+        student = self.design.student
+        return lambda inputs, start, count: student.evaluate(inputs @ layer.weights)
 
     def make(self, problem: Problem, replicate: Replicate, start: Start) -> Made:
         """The layer as it is drawn; models with a step change it."""
@@ -345,10 +343,8 @@ class GivenFeatures(LayerModel):
     def features(self, data: Data, layer: Layer, name: str) -> Predictions:
         if layer.extra is None:
             return super().features(data, layer, name)
-        student, backend = self.design.student, self.backend
-        return lambda inputs, start, count: student.evaluate(
-            inputs @ layer.weights + layer.extra, backend.xp, backend.special
-        )
+        student, shift = self.design.student, layer.extra
+        return lambda inputs, start, count: student.evaluate(inputs @ layer.weights + shift)
 
     def given(
         self, problem: Problem, streams: tuple[int, int], layer: Layer, teacher: Array

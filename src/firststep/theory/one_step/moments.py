@@ -47,11 +47,7 @@ class Conditional(NamedTuple):
         shift = law.spike[:, :, None] * rules.kappa
         scale = lib.xp.broadcast_to(lib.xp.sqrt(law.variance)[:, :, None], shift.shape)
         moments = shifted_moments(
-            lambda x: model.student.evaluate(x, lib.xp, lib.special),
-            shift,
-            scale,
-            rules.student.cuts,
-            rules.student.nodes,
+            model.student.evaluate, shift, scale, rules.student.cuts, rules.student.nodes
         )
         return cls(law, moments, target_of(model, rules, law.direction, numbers.noise))
 
@@ -79,11 +75,7 @@ def target_of(
     shift = direction.alignment[:, None] * rules.kappa
     scale = lib.xp.broadcast_to(direction.misalignment[:, None], shift.shape)
     moments = shifted_moments(
-        lambda x: model.teacher.evaluate(x, lib.xp, lib.special),
-        shift,
-        scale,
-        rules.teacher.cuts,
-        rules.teacher.nodes,
+        model.teacher.evaluate, shift, scale, rules.teacher.cuts, rules.teacher.nodes
     )
     h1 = moments.slope * scale
     h2 = moments.scatter + moments.mean**2 + h1**2 + (noise**2)[:, None]
