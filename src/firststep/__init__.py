@@ -21,9 +21,11 @@ from firststep.inputs import DataInputs, InputLaw, input_law
 from firststep.problem import Problem
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.results import Baselines, Estimate, Interrupted, Simulation
+from firststep.simulation.design import Training
 from firststep.simulation.running.diagnosis import InputDiagnosis, diagnose_inputs
 from firststep.simulation.running.given import simulate_features
 from firststep.simulation.running.layer import FirstLayer, first_layer, training_path
+from firststep.simulation.running.options import Run
 from firststep.simulation.running.simulate import baselines, simulate
 from firststep.simulation.running.workers import Workers
 from firststep.spectrum import Spectrum, spectrum
@@ -47,7 +49,7 @@ from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 if TYPE_CHECKING:
     from firststep.estimators import OneStepFeatures, OneStepRegressor
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 __all__ = [
     "Activation",
@@ -72,6 +74,7 @@ __all__ = [
     "Prediction",
     "Problem",
     "ReadoutLaw",
+    "Run",
     "Simulation",
     "SmallStep",
     "SpectralLaw",
@@ -80,6 +83,7 @@ __all__ = [
     "StoreError",
     "Sweep",
     "TauStar",
+    "Training",
     "WeightSpectrum",
     "WorkerFailed",
     "Workers",

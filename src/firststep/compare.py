@@ -35,7 +35,7 @@ DEFAULTS: Mapping[str, Any] = {
     },
 }
 # What predict_features and simulate_features are both told of a layer.
-LAYER = ("teacher_terms", "bias", "covariance")
+LAYER = ("teacher_terms", "bias", "covariance", "neurons")
 # What is compared: by ridge, and once where a step is taken.
 BY_RIDGE = ("risk", "training_error")
 OF_THE_STEP = ("alignment", "spike_strength", "gradient_norm")
@@ -162,7 +162,6 @@ def compare_features(
     problem: Problem,
     teacher: Any,
     *,
-    neurons: str = "columns",
     initial: Any = None,
     directions: Any = "auto",
     **options: Any,
@@ -174,11 +173,9 @@ def compare_features(
     """
     layer = {name: options.pop(name) for name in LAYER if name in options}
     prediction = predict_features(
-        weights, problem, teacher, neurons=neurons, initial=initial, directions=directions, **layer
+        weights, problem, teacher, initial=initial, directions=directions, **layer
     )
-    columns = np.asarray(weights, dtype=float)
-    columns = columns.T if neurons == "rows" else columns
-    run = partial(simulate_features, columns, problem, teacher, **layer, **options)
+    run = partial(simulate_features, weights, problem, teacher, **layer, **options)
     return _compared(prediction, run)
 
 

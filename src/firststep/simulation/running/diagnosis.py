@@ -36,7 +36,7 @@ from firststep.checks import whole
 from firststep.errors import InvalidParameter
 from firststep.inputs import DataInputs, InputLaw, input_law
 from firststep.problem import Problem, Sizes
-from firststep.results import aligned, as_html
+from firststep.results import Shown
 from firststep.simulation.backends import make_backend
 from firststep.simulation.data.rows import Data, InputArrays, Replicate
 from firststep.simulation.design import Training, make_design
@@ -60,8 +60,8 @@ TOLERANCES = {
 }
 
 
-@dataclass(frozen=True)
-class InputDiagnosis:
+@dataclass(frozen=True, repr=False)
+class InputDiagnosis(Shown):
     """What was measured on a sample of inputs, and whether the Gaussian theory can be trusted.
 
     ``errors`` are standard errors by name. ``reasons`` says in sentences what is wrong; none:
@@ -95,10 +95,8 @@ class InputDiagnosis:
         def told(name: str) -> str:
             return f"{getattr(self, name):.4g} ± {self.errors[name]:.1g}"
 
-        share, largest = (
-            min(1, COMPONENTS / self.dimension),
-            _largest_gaussian(self.rows * self.dimension),
-        )
+        share = f"{min(1, COMPONENTS / self.dimension):.3g}"
+        largest = f"{_largest_gaussian(self.rows * self.dimension):.3g}"
         return [
             ("squared norm of the mean, over tr C", told("mean"), "0"),
             ("scale tr C/d", told("scale"), "1"),
@@ -107,13 +105,9 @@ class InputDiagnosis:
             ("excess kurtosis, random directions", told("kurtosis"), "0"),
             ("skewness, random directions", told("skewness"), "0"),
             ("excess kurtosis, leading components", f"{self.component_kurtosis:.3g}", "0"),
-            ("  their share of the variance", f"{self.component_share:.3g}", f"{share:.3g}"),
+            ("  their share of the variance", f"{self.component_share:.3g}", share),
             ("excess kurtosis of the entries", f"{self.entry_kurtosis:.3g}", "0"),
-            (
-                "largest entry, in standard deviations",
-                f"{self.largest_entry:.3g}",
-                f"{largest:.3g}",
-            ),
+            ("largest entry, in standard deviations", f"{self.largest_entry:.3g}", largest),
             ("rows that occur twice", str(self.duplicates), "0"),
         ]
 
@@ -122,24 +116,24 @@ class InputDiagnosis:
         return f"{self.name}: {self.rows} rows in dimension {self.dimension}"
 
     @property
+    def head(self) -> tuple[str, ...]:
+        return "", "measured", "N(0, I)"
+
+    def table(self) -> list[tuple[str, str, str]]:
+        return self.lines()
+
+    @property
     def verdict(self) -> str:
-        return (
-            "trusted: the Gaussian theory should hold within 2 to 3 %"
-            if self.trusted
-            else "not trusted:"
-        )
+        if self.trusted:
+            return "trusted: the Gaussian theory should hold within 2 to 3 %"
+        return "not trusted:"
 
-    def __str__(self) -> str:
-        table = [("", "measured", "N(0, I)"), *self.lines()]
-        return "\n".join(
-            [self.title, *aligned(table), self.verdict, *(f"  {reason}" for reason in self.reasons)]
-        )
-
-    __repr__ = __str__
+    def notes(self) -> list[str]:
+        return [self.verdict, *(f"  {reason}" for reason in self.reasons)]
 
     def _repr_html_(self) -> str:
         verdict = html.escape(" ".join([self.verdict, "; ".join(self.reasons)]).strip())
-        return f"{as_html(self.title, self.lines(), ('', 'measured', 'N(0, I)'))}<p>{verdict}</p>"
+        return f"{super()._repr_html_()}<p>{verdict}</p>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values fit for JSON."""
