@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 # Read when the libraries load, also by the processes that tests start. One thread each: pytest runs
 # several processes. What XLA compiles is run once or twice, so it is not optimised: four times
@@ -32,7 +33,6 @@ import pytest
 from hypothesis import settings
 
 from firststep import Problem
-from tests.backends import HAS_JAX
 
 settings.register_profile("firststep", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("firststep")
@@ -52,8 +52,9 @@ LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    has_jax = find_spec("jax") is not None
     for item in items:
-        if not HAS_JAX and item.get_closest_marker("needs_jax"):
+        if not has_jax and item.get_closest_marker("needs_jax"):
             item.add_marker(pytest.mark.skip(reason="JAX is not installed: firststep[jax]"))
 
 
