@@ -14,7 +14,7 @@ CORE := $(addprefix tests/,test_architecture.py test_activations.py test_express
 	numerics theory/one_step/test_parts.py theory/one_step/test_optimum.py theory/given_layer \
 	simulation/fit simulation/models simulation/data/test_teachers.py sweep/test_experiment.py)
 
-.PHONY: demo check core test test-slow lint format types unit bench docs notebooks lock clean
+.PHONY: demo check core test test-slow numbers lint format types unit bench docs notebooks lock clean
 
 demo: $(READY)
 	$(BIN)/firststep demo --out demo
@@ -44,6 +44,10 @@ unit: $(READY)
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow -v
 	XLA_FLAGS= $(BIN)/python -m pytest -m "needs_jax and not slow"
+
+# A few hundred results as of version 0.5, within the rounding of another machine.
+numbers: $(READY)
+	$(BIN)/python tests/scripts/kept_numbers.py --check tests/data/kept_numbers.json --within 1e-7
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run_all.py
