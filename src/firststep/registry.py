@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 from firststep.errors import InvalidParameter, nearest
 
@@ -36,6 +36,11 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             raise InvalidParameter(self._parameter, allowed, name, nearest(str(name), self))
         return self._classes[name]
 
+    def where(self, attribute: str) -> dict[str, Any]:
+        """The attribute by name, of the classes for which it is true or not empty."""
+        found = {name: getattr(entry, attribute) for name, entry in self._classes.items()}
+        return {name: value for name, value in found.items() if value}
+
     def __getitem__(self, name: str) -> type[T]:
         return self._classes[name]
 
@@ -44,46 +49,3 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._classes)
-
-
-class Names(Sequence[str]):
-    """Names of a registry's classes for which ``keep`` holds; classes added later are seen too."""
-
-    def __init__(self, registry: Registry[T], keep: Callable[[Any], bool]) -> None:
-        self._registry, self._keep = registry, keep
-
-    def _found(self) -> tuple[str, ...]:
-        return tuple(name for name, entry in self._registry.items() if self._keep(entry))
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
-        return self._found()[place]
-
-    def __len__(self) -> int:
-        return len(self._found())
-
-    def __repr__(self) -> str:
-        return repr(self._found())
-
-
-class Texts(Mapping[str, str]):
-    """One text of every class of a registry that has it, by name."""
-
-    def __init__(self, registry: Registry[T], attribute: str) -> None:
-        self._registry, self._attribute = registry, attribute
-
-    def _found(self) -> dict[str, str]:
-        texts = {name: getattr(each, self._attribute) for name, each in self._registry.items()}
-        return {name: text for name, text in texts.items() if text}
-
-    def __getitem__(self, name: str) -> str:
-        return self._found()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found())
-
-    def __len__(self) -> int:
-        return len(self._found())

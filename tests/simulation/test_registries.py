@@ -11,7 +11,7 @@ import pytest
 
 from firststep import InvalidParameter, Problem, input_law, simulate
 from firststep.inputs import LAWS, InputLaw
-from firststep.simulation.design import BASELINES, MODEL_MEANINGS, Training, make_design
+from firststep.simulation.design import Training, make_design
 from firststep.simulation.fit.readout import FITS, Fitted, ReadoutFit
 from firststep.simulation.kinds import MODELS, OPTIMIZERS, Measured, Model, Optimizer
 from firststep.simulation.models import prepared
@@ -122,8 +122,8 @@ def test_a_model_that_is_added_is_simulated_and_told_of(generic: Problem) -> Non
     assert not np.allclose(found.risk.values, plain.risk.values)
     zero = simulate(generic, D, 2, model="zero")
     assert zero.risk.mean == pytest.approx(generic.teacher.moments.second_moment, rel=0.5)
-    assert (*BASELINES,)[-1] == "zero"
-    assert MODEL_MEANINGS["doubled"] == Doubled.meaning
+    assert [*MODELS.where("is_baseline")][-1] == "zero"
+    assert MODELS.where("meaning")["doubled"] == Doubled.meaning
     with pytest.raises(InvalidParameter, match=r"model must be one of network, .*linear, doubled"):
         simulate(generic, D, 1, model="doublet")
 

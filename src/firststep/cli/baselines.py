@@ -7,7 +7,7 @@ from typing import Annotated
 import firststep
 from firststep.cli.flags import NO_PROBLEM, NO_RUN, ProblemFlags, RunFlags, number, several
 from firststep.cli.output import Bar, show
-from firststep.simulation.design import BASELINES
+from firststep.simulation.kinds import MODELS
 
 
 def baselines(
@@ -20,7 +20,7 @@ def baselines(
 ) -> int:
     """Run the fixed-kernel and linear baselines on the same data, with the kernel lower bound."""
     question = problem.problem()
-    chosen = tuple(models or BASELINES)
+    chosen = tuple(models or MODELS.where("is_baseline"))
     with Bar(run.json, "baselines", parts=len(chosen)) as bar:
         result = firststep.baselines(
             question,

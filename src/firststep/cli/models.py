@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from firststep.simulation.design import MODEL_MEANINGS
+from firststep.simulation.kinds import MODELS
 
 
 def models() -> int:
     """List the models that simulate and baselines can run."""
-    for name, meaning in MODEL_MEANINGS.items():
+    for name, meaning in MODELS.where("meaning").items():
         print(f"{name:<22}{meaning}")
     return 0

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 import firststep
 from firststep.cli.flags import NO_PROBLEM, NO_RUN, Options, ProblemFlags, RunFlags, number, switch
 from firststep.cli.output import Bar, show
-from firststep.simulation.design import MODELS
+from firststep.simulation.kinds import MODELS
 
 
 @Parameter(name="*")

@@ -18,31 +18,8 @@ from firststep.inputs import GAUSSIAN, InputLaw
 from firststep.problem import Problem, Sizes
 from firststep.readouts import ReadoutLaw
 from firststep.records import Record
-from firststep.simulation.kinds import (
-    BASELINES,
-    DEFAULT_KERNELS,
-    MODEL_MEANINGS,
-    MODELS,
-    NETWORK_MODELS,
-    OPTIMIZERS,
-    TRAINED,
-    Model,
-    Optimizer,
-)
+from firststep.simulation.kinds import MODELS, OPTIMIZERS, Model, Optimizer
 
-__all__ = [
-    "BASELINES",
-    "DEFAULT_KERNELS",
-    "MODELS",
-    "MODEL_MEANINGS",
-    "NETWORK_MODELS",
-    "OPTIMIZERS",
-    "TRAINED",
-    "Design",
-    "Training",
-    "make_design",
-    "test_set_size",
-]
 PARAMETERIZATIONS = ("mean-field", "ntk")
 BATCHES = ("fresh", "same")
 
@@ -180,7 +157,7 @@ def make_design(
 
 def _check_training(problem: Problem, model: type[Model], training: Training, sizes: Sizes) -> None:
     if training != Training() and not model.trains:
-        allowed = "one of " + ", ".join(TRAINED) + " with these training options"
+        allowed = "one of " + ", ".join(MODELS.where("trains")) + " with these training options"
         hint = ", ".join(list(Training.model_fields)[:-1]) + " and optimizer"
         raise InvalidParameter(
             "model", allowed, model.name, f"{hint} change how a network is trained"

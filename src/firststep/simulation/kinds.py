@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from firststep.registry import Names, Registry, Texts
+from firststep.registry import Registry
 
 if TYPE_CHECKING:
     from firststep.problem import Problem, Sizes
@@ -63,8 +63,3 @@ class Optimizer(ABC):
 
 MODELS: Registry[Model] = Registry("model")
 OPTIMIZERS: Registry[Optimizer] = Registry("optimizer")
-NETWORK_MODELS = Names(MODELS, lambda model: model.is_network)
-BASELINES = Names(MODELS, lambda model: model.is_baseline)
-TRAINED = Names(MODELS, lambda model: model.trains)
-MODEL_MEANINGS = Texts(MODELS, "meaning")
-DEFAULT_KERNELS = Texts(MODELS, "default_kernel")

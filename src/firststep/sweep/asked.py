@@ -26,7 +26,8 @@ from firststep.errors import Fault, InvalidParameter, nearest, shown
 from firststep.inputs import GAUSSIAN, InputLaw, input_law
 from firststep.records import underscored
 from firststep.simulation.backends import BACKENDS
-from firststep.simulation.design import MODELS, Training
+from firststep.simulation.design import Training
+from firststep.simulation.kinds import MODELS
 from firststep.sweep.grid import Grid, axis_values, listed, moved
 from firststep.teacher_terms import teacher_terms as read_terms
 from firststep.theory.one_step.question import BULKS

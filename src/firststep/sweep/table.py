@@ -17,6 +17,7 @@ import numpy as np
 
 from firststep.errors import BackendUnavailable
 from firststep.problem import Problem
+from firststep.simulation.models.measuring import SCALARS
 from firststep.store import DONE, key_of
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.units import PREDICTED, Predictions, Replicate, Wanted, identity
@@ -28,18 +29,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 FIELDS = tuple(Problem.model_fields)
 WHAT = ("verb", "model", "bulk", "replicate", "seed", "status", "reason", "seconds")
-MEASURED = (
-    "risk",
-    "risk_test_error",
-    "training_error",
-    "gradient_norm",
-    "alignment",
-    "spike_strength",
-    "teacher_overlap_weights",
-    "teacher_overlap_update",
-    "rank_one_error",
-    "kernel_lower_bound",
-)
+MEASURED = ("risk", "risk_test_error", "training_error", *SCALARS, "kernel_lower_bound")
 NUMBERS = tuple(dict.fromkeys((*MEASURED, *PREDICTED)))
 COLUMNS = (*WHAT[:5], *FIELDS, *WHAT[5:], *NUMBERS)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from firststep.errors import FirststepError
 from firststep.problem import Problem
-from firststep.simulation.design import TRAINED
+from firststep.simulation.kinds import MODELS
 from firststep.simulation.running.simulate import PER_RIDGE, simulate
 from firststep.store import DONE, LOST, REFUSED, Record, canonical, clean, key_of
 from firststep.theory.one_step.predict import predict
@@ -28,7 +28,6 @@ from firststep.theory.one_step.question import NUMERIC
 # Raised when a change of the code changes its numbers: old results are then computed again.
 THEORY_REVISION, SIMULATION_REVISION = 1, 1
 CHUNK = 64  # predictions solved together: most of the gain of a batch, little lost on a fault
-STEPPING_MODELS = (*TRAINED, "spiked")
 PREDICTED = (
     "risk",
     "training_error",
@@ -150,7 +149,7 @@ def _simulation(model: str, seed: int, options: tuple[tuple[str, Any], ...]) -> 
 @lru_cache(maxsize=4096)
 def _without_step(problem: Problem, model: str) -> Problem:
     """The problem as its model sees it: whatever the step for models that take none."""
-    return problem if model in STEPPING_MODELS else problem.replace(step=0.0, alpha0=problem.alpha)
+    return problem if MODELS[model].has_step else problem.replace(step=0.0, alpha0=problem.alpha)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,13 @@ from firststep.inputs import CovarianceInputs, DataInputs, input_law
 from firststep.inputs.laws import interpolate, scale_table, student_table
 from firststep.simulation.backends import make_backend
 from firststep.simulation.data.rows import Data, InputArrays, Replicate
-from firststep.simulation.design import BASELINES, NETWORK_MODELS, Training, make_design
+from firststep.simulation.design import Training, make_design
+from firststep.simulation.kinds import MODELS
 from tests.backends import BACKENDS, needs_jax
 from tests.simulation import naive
 
+NETWORK_MODELS = tuple(MODELS.where("is_network"))
+BASELINES = tuple(MODELS.where("is_baseline"))
 LAWS = (
     "gaussian",
     "rademacher",

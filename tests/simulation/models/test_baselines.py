@@ -10,11 +10,12 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
 from firststep import InvalidParameter, NotConverged, Problem, baselines, simulate
-from firststep.simulation.design import BASELINES
+from firststep.simulation.kinds import MODELS
 from firststep.simulation.randomness import HostDraws
 from tests.backends import BACKENDS
 from tests.simulation import naive
 
+BASELINES = tuple(MODELS.where("is_baseline"))
 D, TESTS, SEED = 25, 400, 9
 
 

@@ -19,13 +19,15 @@ from firststep import (
 from firststep.simulation.backends import JaxBackend, NumpyBackend, make_backend
 from firststep.simulation.data.rows import Data, Key, Replicate
 from firststep.simulation.data.teachers import draw_teacher
-from firststep.simulation.design import NETWORK_MODELS, Training, make_design
+from firststep.simulation.design import Training, make_design
+from firststep.simulation.kinds import MODELS
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.weights.draw import SpikedLaw, draw_readout, draw_weights, gradient
 from firststep.teacher_terms import teacher_terms
 from tests.backends import BACKENDS, HAS_JAX, jax, jnp, needs_jax
 from tests.simulation import naive
 
+NETWORK_MODELS = tuple(MODELS.where("is_network"))
 D, TESTS = 40, 600
 
 

@@ -43,31 +43,16 @@ def first_layer(
     dimension: int | None = None,
     seed: int = 0,
     replicate: int = 0,
-    *,
-    training: Training | Mapping[str, Any] | None = None,
-    inputs: Any = "gaussian",
-    teacher_terms: Any = (),
-    test_samples: int | None = None,
     **options: Any,
 ) -> FirstLayer:
     """The weights that ``simulate`` trains in this replicate with these options, without the fit.
 
-    The random numbers are the same. ``training`` or its fields as plain keywords (steps, batches,
-    parameterization, optimizer) say how. ``test_samples`` matters only where the inputs are an
-    array: which rows the steps see depends on how many the test set takes.
+    The random numbers are the same. ``options`` are those of ``training_path``: ``training`` or its
+    fields as plain keywords (steps, batches, parameterization, optimizer), ``inputs``,
+    ``teacher_terms``, and ``test_samples``, which matters only where the inputs are an array: which
+    rows the steps see depends on how many the test set takes.
     """
-    path = training_path(
-        problem,
-        dimension,
-        seed,
-        replicate,
-        training=training,
-        inputs=inputs,
-        teacher_terms=teacher_terms,
-        test_samples=test_samples,
-        **options,
-    )
-    for layer in path:
+    for layer in training_path(problem, dimension, seed, replicate, **options):
         last = layer
     return last
 

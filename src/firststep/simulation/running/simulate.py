@@ -15,7 +15,7 @@ from firststep.problem import Problem, Sizes
 from firststep.results import Baselines, Interrupted, Simulation
 from firststep.simulation.backends import Backend, block_rows
 from firststep.simulation.design import Design, Training, make_design, test_set_size
-from firststep.simulation.kinds import BASELINES, DEFAULT_KERNELS, MODELS, Model
+from firststep.simulation.kinds import MODELS, Model
 from firststep.simulation.running.execute import (
     PER_RIDGE,
     Job,
@@ -126,7 +126,7 @@ def baselines(
     replicates: int | None = None,
     seed: int | None = None,
     *,
-    models: Sequence[str] = BASELINES,
+    models: Sequence[str] | None = None,
     inner_product_kernel: Any = None,
     distance_kernel: Any = None,
     **options: Any,
@@ -136,6 +136,7 @@ def baselines(
     ``options`` are those of ``simulate``, ``run`` among them. ``inner_product_kernel`` and
     ``distance_kernel`` are the functions g, expressions in z.
     """
+    models = tuple(MODELS.where("is_baseline")) if models is None else models
     models = (models,) if isinstance(models, str) else models
     if not isinstance(models, Sequence) or not models:
         raise InvalidParameter("models", "a list of " + ", ".join(MODELS), models or "nothing")
@@ -148,15 +149,8 @@ def baselines(
     done: list[Simulation] = []
     for name in models:
         try:
-            found = simulate(
-                problem,
-                dimension,
-                replicates,
-                seed,
-                model=name,
-                kernel=kernels.get(name),
-                **options,
-            )
+            asked = {"model": name, "kernel": kernels.get(name), **options}
+            found = simulate(problem, dimension, replicates, seed, **asked)
         except Interrupted as error:
             kept = [*done, error.result] if isinstance(error.result, Simulation) else done
             message = f"interrupted: {len(done)} of {len(models)} models finished"
@@ -173,7 +167,7 @@ def _kernel_function(model: type[Model], kernel: Any) -> Activation | None:
     if model.default_kernel:
         return activation(model.default_kernel if kernel is None else kernel, parameter="kernel")
     if kernel is not None:
-        allowed = "given only for " + " or ".join(DEFAULT_KERNELS)
+        allowed = "given only for " + " or ".join(MODELS.where("default_kernel"))
         raise InvalidParameter("kernel", allowed, kernel, f"model is {model.name}")
     return None
 
