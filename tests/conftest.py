@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import os
 import signal
 import sys
@@ -29,6 +31,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     with contextlib.suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
+import psutil
 import pytest
 from hypothesis import settings
 
@@ -58,12 +61,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="JAX is not installed: firststep[jax]"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def forget_compiled_programs() -> Iterator[None]:
-    """What JAX has compiled for one file is of no use to the next, and fills the memory."""
-    yield
+MOST = (
+    700_000_000  # bytes a process of the tests may keep after a test; a compiled program has 1.5 MB
+)
+
+
+def forget_compiled_programs() -> None:
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
+        gc.collect()
+        with contextlib.suppress(OSError, AttributeError):  # glibc keeps what was freed until told
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+@pytest.fixture(autouse=True)
+def memory_stays_small() -> Iterator[None]:
+    yield
+    if psutil.Process().memory_info().rss > MOST:
+        forget_compiled_programs()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs_of_one_file() -> Iterator[None]:
+    """What JAX has compiled for one file is of no use to the next."""
+    yield
+    forget_compiled_programs()
 
 
 @pytest.fixture
