@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
@@ -182,7 +182,7 @@ class Problem(Record):
     def takes_step(self) -> bool:
         return self.alpha0 > 0 and self.step > 0
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> Problem:
         """A copy with some fields changed. Fields left at their default stay so.
 
         alpha0 keeps following alpha. The ridge kept is the number in ``self.ridge``: one given in
@@ -192,7 +192,7 @@ class Problem(Record):
         changes = underscored(changes)
         if "ridge_convention" in changes and "ridge" not in changes:
             given.pop("ridge", None)  # a convention needs a ridge to convert
-        return type(self)(**{**given, **changes})
+        return Problem(**{**given, **changes})
 
     def sizes(self, dimension: Any = None) -> Sizes:
         """The whole numbers n, N, n0 at a finite dimension (the problem's own if none is given)."""

@@ -7,13 +7,15 @@ answered in the same words here and in Python.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
 from firststep.problem import Problem
-from firststep.records import read_toml
+from firststep.records import Record, read_toml
+from firststep.simulation.running.options import Run
 
 T = TypeVar("T")
 
@@ -33,13 +35,24 @@ def several(text: str) -> Parameter:
     return Parameter(help=text, consume_multiple=True, negative=())
 
 
+def told(record: type[Record], name: str) -> str:
+    """What a field of a record says of itself."""
+    return record.model_fields[name].description or ""
+
+
+def either(names: Iterable[str]) -> str:
+    """a, b or c."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
+
+
 Bulk = Annotated[
     str, Parameter(help="exact: the true network; isotropic: the spiked random features model")
 ]
 Json = Annotated[bool, switch("print one JSON object and nothing else")]
-Seed = Annotated[str, number("seed of all random numbers")]
-Backend = Annotated[str, Parameter(help="numpy, or jax (GPU if there is one)")]
-Device = Annotated[str, Parameter(help="auto, cpu or gpu, for the jax backend")]
+Seed = Annotated[str, number(told(Run, "seed"))]
+Backend = Annotated[str, Parameter(help=told(Run, "backend"))]
+Device = Annotated[str, Parameter(help=told(Run, "device"))]
 Processes = Annotated[str | None, number("processes; default: as many as there are cores")]
 
 
@@ -56,15 +69,13 @@ class Options:
 class RunFlags(Options):
     """How to run: shared by simulate, compare and baselines."""
 
-    replicates: Annotated[str, number("independent experiments")] = "10"
+    replicates: Annotated[str, number(told(Run, "replicates"))] = "10"
     seed: Seed = "0"
     backend: Backend = "numpy"
     device: Device = "auto"
-    dtype: Annotated[str, Parameter(help="float64 or float32")] = "float64"
-    workers: Annotated[str | None, number("processes; default: by cores and size")] = None
-    test_samples: Annotated[
-        str | None, Parameter(help="size of each test set; default max(2000, 4d)")
-    ] = None
+    dtype: Annotated[str, Parameter(help=told(Run, "dtype"))] = "float64"
+    workers: Annotated[str | None, number(told(Run, "workers"))] = None
+    test_samples: Annotated[str | None, Parameter(help=told(Run, "test_samples"))] = None
     json: Json = False
 
 

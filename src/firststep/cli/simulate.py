@@ -8,9 +8,21 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import firststep
-from firststep.cli.flags import NO_PROBLEM, NO_RUN, Options, ProblemFlags, RunFlags, number, switch
+from firststep.cli.flags import (
+    NO_PROBLEM,
+    NO_RUN,
+    Options,
+    ProblemFlags,
+    RunFlags,
+    either,
+    number,
+    switch,
+    told,
+)
 from firststep.cli.output import Bar, show
-from firststep.simulation.kinds import MODELS
+from firststep.inputs.law import LAWS
+from firststep.simulation.design import Training
+from firststep.simulation.kinds import MODELS, OPTIMIZERS
 
 
 @Parameter(name="*")
@@ -19,17 +31,19 @@ class ModelFlags(Options):
     """What is simulated: the model, how it is trained, and on what."""
 
     model: Annotated[str, Parameter(help="one of " + ", ".join(MODELS))] = "network"
-    steps: Annotated[str, number("number of gradient steps")] = "1"
-    batches: Annotated[str, Parameter(help="fresh batch for every step, or the same one")] = "fresh"
-    reuse: Annotated[bool, switch("fit the readout on the step's own data")] = False
-    parameterization: Annotated[str, Parameter(help="mean-field or ntk")] = "mean-field"
-    optimizer: Annotated[str, Parameter(help="gradient, momentum or adam")] = "gradient"
+    steps: Annotated[str, number(told(Training, "steps"))] = "1"
+    batches: Annotated[str, Parameter(help=told(Training, "batches"))] = "fresh"
+    reuse: Annotated[bool, switch(told(Training, "reuse"))] = False
+    parameterization: Annotated[str, Parameter(help=told(Training, "parameterization"))] = (
+        "mean-field"
+    )
+    optimizer: Annotated[str, Parameter(help=either(OPTIMIZERS))] = "gradient"
     inputs: Annotated[
         str,
         Parameter(
-            help="law of the inputs (gaussian, rademacher, uniform, student-t:NU, "
-            "elliptical-t:NU, power-law:A, mixture:R), or a file of samples (.npy, .npz, .parquet, "
-            ".csv), with options after commas: data.npz,key=x,standardize"
+            help=f"law of the inputs ({', '.join(law.form() for law in LAWS.values())}), or a "
+            "file of samples (.npy, .npz, .parquet, .csv), with options after commas: "
+            "data.npz,key=x,standardize"
         ),
     ] = "gaussian"
     teacher_terms: Annotated[

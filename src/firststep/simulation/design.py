@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, choice, whole
@@ -39,13 +39,21 @@ class Training(Record):
     the 1/sqrt N, both in f and in front of G0, and its natural step exponent is 0.
     """
 
-    steps: Annotated[int, BeforeValidator(lambda v: whole("steps", v, 1))] = 1
-    batches: Annotated[str, BeforeValidator(lambda v: choice("batches", v, BATCHES))] = "fresh"
-    reuse: Annotated[bool, BeforeValidator(_truth)] = False
+    steps: Annotated[int, BeforeValidator(lambda v: whole("steps", v, 1))] = Field(
+        default=1, description="number of gradient steps"
+    )
+    batches: Annotated[str, BeforeValidator(lambda v: choice("batches", v, BATCHES))] = Field(
+        default="fresh", description="fresh batch for every step, or the same one"
+    )
+    reuse: Annotated[bool, BeforeValidator(_truth)] = Field(
+        default=False, description="fit the readout on the step's own data"
+    )
     parameterization: Annotated[
         str, BeforeValidator(lambda v: choice("parameterization", v, PARAMETERIZATIONS))
-    ] = "mean-field"
-    optimizer: Annotated[str, BeforeValidator(lambda v: OPTIMIZERS.checked(v).name)] = "gradient"
+    ] = Field(default="mean-field", description=" or ".join(PARAMETERIZATIONS))
+    optimizer: Annotated[str, BeforeValidator(lambda v: OPTIMIZERS.checked(v).name)] = Field(
+        default="gradient", description="what moves the weights, by its name"
+    )
 
     @model_validator(mode="after")
     def _one_batch_to_reuse(self) -> Training:

@@ -17,7 +17,7 @@ from firststep import InvalidParameter, Problem, predict
 from firststep.numerics.neuron_moments import Family
 from firststep.numerics.quadrature import gaussian_product
 from firststep.simulation.running.layer import first_layer
-from firststep.theory.given_layer import fit as quenched
+from firststep.theory.given_layer import fit, risk
 from firststep.theory.given_layer.directions import choose_directions, leading_singular_vectors
 from firststep.theory.given_layer.predict import predict_features
 from tests.backends import needs_jax
@@ -125,14 +125,14 @@ def test_small_copy_changes_nothing(
 ) -> None:
     made, problem = layer
     whole = predict_features(made.after, problem, made.teacher, initial=made.before)
-    monkeypatch.setattr(quenched, "SMALL", 30)
+    monkeypatch.setattr(risk, "SMALL", 30)
     copied = predict_features(made.after, problem, made.teacher, initial=made.before)
     assert copied.risk == pytest.approx(whole.risk, rel=1e-4)
     assert copied.training_error == pytest.approx(whole.training_error, rel=1e-4)
-    monkeypatch.setattr(quenched, "LAST_STEP", 1e-6)
+    monkeypatch.setattr(risk, "LAST_STEP", 1e-6)
     careful = predict_features(made.after, problem, made.teacher, initial=made.before)
     assert careful.risk == pytest.approx(whole.risk, rel=1e-5)
-    assert copied.residual <= quenched.TOLERANCE
+    assert copied.residual <= fit.TOLERANCE
 
 
 @pytest.mark.parametrize("student", ["relu", "tanh"])

@@ -67,7 +67,7 @@ def test_a_gaussian_readout_has_a_gradient() -> None:
     h = 1e-4
     around = predict(problem, ridge=np.array([0.1 - h, 0.1, 0.1 + h])).risk
     assert float(value) == pytest.approx(around[1], rel=1e-8)
-    assert float(slope) == pytest.approx((around[2] - around[0]) / (2 * h), rel=1e-5)
+    assert float(slope) == pytest.approx((around[2] - around[0]) / (2 * h), rel=5e-5)
 
 
 def test_arrays_jit_and_the_numpy_solver_agree() -> None:

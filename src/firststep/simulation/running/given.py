@@ -78,9 +78,9 @@ def simulate_features(
     Args:
         weights: the first layer, d x N, one column for every neuron (one row, with
             ``neurons="rows"``); N must be that of the problem, beta d.
-        problem: the question; its dimension, if it has one, must be d. teacher: theta, d numbers of
-        norm 1; with ``teacher_terms`` d x (1 + terms), a column a term,
-            theta first. They need not be orthogonal; the bound of fixed kernels is then nan.
+        problem: the question; its dimension, if it has one, must be d.
+        teacher: theta, d numbers of norm 1; with ``teacher_terms`` d x (1 + terms), a column a
+            term, theta first. They need not be orthogonal; the bound of fixed kernels is then nan.
         teacher_terms: activations of further terms of the teacher.
         bias: b, one number for every neuron; none: zero.
         covariance: C, d x d: the inputs are N(0, C).

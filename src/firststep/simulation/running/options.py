@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from firststep.checks import MAX_SIZE, choice, whole
 from firststep.errors import InvalidParameter, nearest
@@ -14,7 +14,7 @@ from firststep.simulation.backends import BACKENDS, DEVICES, DTYPES
 from firststep.simulation.running.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 R = TypeVar("R", bound=Record)
 
@@ -24,8 +24,7 @@ def _whole(name: str, low: int, high: int | None = None) -> BeforeValidator:
 
 
 def _whole_or_none(name: str, low: int, high: int | None = None) -> BeforeValidator:
-    check: Callable[[Any], Any] = lambda v: None if v is None else whole(name, v, low, high)  # noqa: E731
-    return BeforeValidator(check)
+    return BeforeValidator(lambda v: None if v is None else whole(name, v, low, high))
 
 
 def _one_of(name: str, options: tuple[str, ...]) -> BeforeValidator:
@@ -46,16 +45,36 @@ class Run(Record):
     time (none: by shape).
     """
 
-    replicates: Annotated[int, _whole("replicates", 1, MAX_SIZE)] = 10
-    seed: Annotated[int, _whole("seed", 0)] = 0
-    first_replicate: Annotated[int, _whole("first-replicate", 0, MAX_SIZE)] = 0
-    test_samples: Annotated[int | None, _whole_or_none("test-samples", 2, MAX_SIZE)] = None
-    backend: Annotated[str, _one_of("backend", BACKENDS)] = "numpy"
-    device: Annotated[str, _one_of("device", DEVICES)] = "auto"
-    dtype: Annotated[str, _one_of("dtype", DTYPES)] = "float64"
-    workers: Annotated[int | Workers | None, BeforeValidator(_workers)] = None
-    threads: Annotated[int, _whole("threads", 1)] = 1
-    block: Annotated[int | None, _whole_or_none("block", 1)] = None
+    replicates: Annotated[int, _whole("replicates", 1, MAX_SIZE)] = Field(
+        default=10, description="independent experiments"
+    )
+    seed: Annotated[int, _whole("seed", 0)] = Field(
+        default=0, description="seed of all random numbers"
+    )
+    first_replicate: Annotated[int, _whole("first-replicate", 0, MAX_SIZE)] = Field(
+        default=0, description="number of the first replicate"
+    )
+    test_samples: Annotated[int | None, _whole_or_none("test-samples", 2, MAX_SIZE)] = Field(
+        default=None, description="size of each test set; default max(2000, 4d)"
+    )
+    backend: Annotated[str, _one_of("backend", BACKENDS)] = Field(
+        default="numpy", description="numpy, or jax (GPU if there is one)"
+    )
+    device: Annotated[str, _one_of("device", DEVICES)] = Field(
+        default="auto", description="auto, cpu or gpu, for the jax backend"
+    )
+    dtype: Annotated[str, _one_of("dtype", DTYPES)] = Field(
+        default="float64", description="float64 or float32"
+    )
+    workers: Annotated[int | Workers | None, BeforeValidator(_workers)] = Field(
+        default=None, description="processes; default: by cores and size"
+    )
+    threads: Annotated[int, _whole("threads", 1)] = Field(
+        default=1, description="BLAS threads of each process"
+    )
+    block: Annotated[int | None, _whole_or_none("block", 1)] = Field(
+        default=None, description="rows of data handled at a time; default: by shape"
+    )
 
     @property
     def where(self) -> tuple[str, str, str, int]:
