@@ -33,6 +33,8 @@ _FINEST = 0.01  # of log10: the last stencil, from which the curvature is read
 _POINTS = {1: 41, 2: 15}  # of the first grid along each axis: valleys are wider than its cells
 _SHRINK = 2.5  # of the stencil: the minimum of a quadratic is inside the next one
 _MOST_MOVES = 12  # of one stencil
+_NEXT_TO = 0.05  # of log10: nearer to an end than the grid can tell
+_SAME_RISK = 1e-13  # the rounding of a risk of order one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,6 +138,7 @@ def optimal(
         if np.all(size <= _FINEST):
             break
         size = np.maximum(size / _SHRINK, _FINEST)
+    best = search.to_the_end(best)
     at_end = {}
     for i, name in enumerate(names):
         ends = LIMITS if name not in (ranges or {}) else tuple(f"{end:.4g}" for end in bounds[name])
@@ -198,6 +201,20 @@ class _Search:
         fields = {name: 10.0 ** points[:, i] for i, name in enumerate(self.names)}
         risks = np.asarray(predict(self.problem, bulk=self.bulk, **fields).risk)
         return np.where(np.isfinite(risks), risks, math.inf)
+
+    def to_the_end(self, best: Float[Array, " k"]) -> Float[Array, " k"]:
+        """The end of the range, where the best point is next to it and no better.
+
+        On the way to a limit the risk may be rounding, whose least is anywhere near the end.
+        """
+        for i in range(best.size):
+            for end in (bounds[i] for bounds in self.ends):
+                moved = np.where(np.arange(best.size) == i, end, best)
+                if 0 < abs(best[i] - end) <= _NEXT_TO:
+                    risk, other = self(np.array([best, moved]))
+                    if other <= risk + _SAME_RISK:
+                        best = moved
+        return best
 
     def stencil(
         self, centre: Float[Array, " k"], size: Float[Array, " k"]
