@@ -14,7 +14,7 @@ from firststep.problem import Problem
 from firststep.results import versions
 from firststep.theory.given_layer.directions import Directions, choose_directions
 from firststep.theory.given_layer.layer import Layer, LowRank
-from firststep.theory.given_layer.matrices import matrices_on
+from firststep.theory.given_layer.matrices import Matrices, matrices_on
 from firststep.theory.given_layer.nodes import Grid, Neurons, Target, TooManyNodes, make_grid
 from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.given_layer.risk import Solver
@@ -80,22 +80,9 @@ def predict_features(
     )
     with matrices_on(backend, device) as matrices:
         seen = Conditioned.of(given, directions)
-        omega, put = seen.grid.omega, matrices.put
-        mean, slope, scatter = seen.neurons.moments(seen.grid.kappa)
-        parts = [LowRank.of(each, omega) for each in (mean, slope)]
-        mean_part, slope_part = (LowRank(each.nodes, put(each.neurons)) for each in parts)
-        tall = put(seen.across)
-        layer = Layer(
-            matrices=matrices,
-            omega=omega,
-            mean=mean_part,
-            slope=slope_part,
-            scatter=put(scatter),
-            gram=tall.T @ tall,
-            samples=given.sizes.samples,
-        )
-        labels, along = seen.target.moments(seen.grid.kappa), put(seen.teachers.T @ seen.across)
-        solve = Solver(layer, seen.across)
+        labels = seen.target.moments(seen.grid.kappa)
+        along = matrices.put(seen.teachers.T @ seen.across)
+        solve = Solver(seen.layer(matrices, given.sizes.samples), seen.across)
         solutions = tuple(solve(ridge, labels, along) for ridge in problem.ridges)
     return FeaturePrediction(
         problem=problem.replace(dimension=given.sizes.dimension),
@@ -154,6 +141,23 @@ class Conditioned:
                     target=target,
                     grid=grid,
                 )
+
+    def layer(self, matrices: Matrices, samples: int) -> Layer:
+        """What the equations need, where the matrices live."""
+        omega, put = self.grid.omega, matrices.put
+        mean, slope, scatter = self.neurons.moments(self.grid.kappa)
+        parts = [LowRank.of(each, omega) for each in (mean, slope)]
+        mean_part, slope_part = (LowRank(each.nodes, put(each.neurons)) for each in parts)
+        across = put(self.across)
+        return Layer(
+            matrices=matrices,
+            omega=omega,
+            mean=mean_part,
+            slope=slope_part,
+            scatter=put(scatter),
+            gram=across.T @ across,
+            samples=samples,
+        )
 
 
 def _scale(weights: Float[Array, "d N"], across: Float[Array, "d N"]) -> Float[Array, " N"]:
