@@ -22,9 +22,12 @@ os.environ.setdefault(
     "--xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false",
 )
 
-# Freed arrays go back to the system at once (glibc keeps them otherwise, each process its own).
-os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "1000000")
-os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", "1000000")
+# Large arrays go back to the system when they are freed (glibc keeps them otherwise).
+os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**23))
+os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**23))
+
+# On a busy machine Dask tells of connections that close while it shuts down: no fault of a test.
+os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
 
 # A shell ignores Ctrl-C for what it runs in the background, and processes inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
