@@ -1,12 +1,11 @@
 # make demo: set up and draw the main figure.   make check: lint, types, the fast core of the tests (a minute).
-# make test: lint, types, tests (five minutes on two cores).   Needs only Python 3.11+, make and git.
+# make test: lint, types, tests (nine minutes on two cores).   Needs only Python 3.11+, make and git.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 BIN := .venv/bin
 READY := .venv/ready
-# One more than there are cores: the tests of processes and pages wait most of their time.
-JOBS ?= 3
+JOBS ?= 2
 # Whole files go to a worker, so that what a file prepares is prepared once; tests/conftest.py puts the longest files first.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
 # The fast core: the rules of the house, expressions and activations, problems and results, quadrature, the parts of the theory,
