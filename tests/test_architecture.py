@@ -16,6 +16,7 @@ import pytest
 
 import firststep
 from firststep.problem import Problem
+from tests.backends import needs_jax
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "firststep"
@@ -243,6 +244,7 @@ def test_notation_maps_every_field() -> None:
         assert f"`{name}`" in notation, name
 
 
+@needs_jax  # one of the modules is the theory in JAX
 @pytest.mark.parametrize("page", ["theory.md", "spectra.md", "layers.md"])
 def test_pages_name_what_there_is(page: str) -> None:
     """Every `room.module.name` of a page on the theory is a name of the code."""

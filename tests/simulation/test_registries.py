@@ -16,6 +16,7 @@ from firststep.simulation.fit.readout import FITS, Fitted, ReadoutFit
 from firststep.simulation.kinds import MODELS, OPTIMIZERS, Measured, Model, Optimizer
 from firststep.simulation.models import prepared
 from firststep.simulation.models.network import Network
+from tests.backends import BACKENDS
 
 D, TESTS = 20, 200
 DOCS = Path(__file__).parents[2] / "docs"
@@ -100,7 +101,7 @@ def added() -> Iterator[None]:
         registry.remove(entry.kind if registry is LAWS else entry.name)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_law_that_is_added_is_simulated_and_told_of(backend: str, generic: Problem) -> None:
     found = simulate(generic, D, 2, inputs="squashed:3", test_samples=TESTS, backend=backend)
     assert found.options["inputs"] == "squashed:3"
