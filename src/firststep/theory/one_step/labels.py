@@ -24,13 +24,12 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.numerics.batches import joined, take
 from firststep.numerics.linear_algebra import tall_qr
-from firststep.numerics.quadrature import legendre
+from firststep.numerics.quadrature import REACH, legendre
 from firststep.numerics.threads import one_thread
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-_REACH = 8.5  # of Gaussian integrals: P(|z| > 8.5) = 2e-17
 _RATIO = 3.0  # of neighbouring rungs of the ladder of widths
 _NODES = 10  # of a Gauss-Legendre panel
 _ERRORS = 53  # nodes of eps where nothing is narrow
@@ -126,8 +125,8 @@ def _fine_law(teacher: Activation, offset: float, noise: float, width: float) ->
     target = teacher.evaluate(z) - offset
     if noise == 0:
         return _Points(target, z, np.zeros(z.size), mass).heavier_than(1e-2 * _NEGLIGIBLE)
-    near = np.abs(target) < (_REACH + 1) * noise if width < noise else np.zeros(z.shape, bool)
-    eps = np.linspace(-_REACH, _REACH, _ERRORS)
+    near = np.abs(target) < (REACH + 1) * noise if width < noise else np.zeros(z.shape, bool)
+    eps = np.linspace(-REACH, REACH, _ERRORS)
     density = np.exp(-(eps**2) / 2)
     every = np.broadcast_to(eps, (int((~near).sum()), eps.size))
     points = (target, z, mass)
@@ -158,13 +157,13 @@ def _graded_errors(
     target: Float[Array, " z"], noise: float, width: float
 ) -> tuple[Float[Array, "z eps"], Float[Array, "z eps"]]:
     """Gauss-Legendre panels in eps, graded towards the zero of the label, with masses."""
-    steps = width / noise * 2.0 ** np.arange(math.ceil(math.log2(2 * _REACH * noise / width)))
+    steps = width / noise * 2.0 ** np.arange(math.ceil(math.log2(2 * REACH * noise / width)))
     offsets = np.concatenate([-steps[::-1], [0.0], steps])
-    fixed = np.arange(-_REACH, _REACH + 0.5, 1.7)
+    fixed = np.arange(-REACH, REACH + 0.5, 1.7)
     centre = (-target / noise)[:, None]
     everywhere = np.broadcast_to(fixed, (centre.size, fixed.size))
     edges = np.sort(np.concatenate([centre + offsets, everywhere], axis=1), axis=1)
-    edges = np.clip(edges, -_REACH, _REACH)
+    edges = np.clip(edges, -REACH, REACH)
     unit, unit_mass = legendre(_NODES)
     half = np.diff(edges, axis=1)[:, :, None] / 2
     middle = (edges[:, :-1] + edges[:, 1:])[:, :, None] / 2
@@ -180,19 +179,19 @@ def _teacher_grid(
 
     Graded towards the points where s* = offset.
     """
-    scan = np.linspace(-_REACH, _REACH, 1701)
+    scan = np.linspace(-REACH, REACH, 1701)
     gap = np.abs(teacher.evaluate(scan) - offset)
     here, before, after = gap[1:-1], gap[:-2], gap[2:]
     lowest = np.flatnonzero((here <= before) & (here < after) & (here < 3 * width + 0.02)) + 1
-    kinks = np.array([k for k in teacher.kinks if abs(k) < _REACH], float)
-    edges = [np.arange(-_REACH, _REACH + 0.1, 0.85), kinks]
+    kinks = np.array([k for k in teacher.kinks if abs(k) < REACH], float)
+    edges = [np.arange(-REACH, REACH + 0.1, 0.85), kinks]
     for place in lowest[:_MOST_ZEROS]:
         around = np.diff(gap[max(place - 3, 0) : place + 4])
         scale = width / max(np.max(np.abs(around)) * 100, 1e-3)  # the scan has 100 points a unit
         if scale < 0.5:
             steps = scale * 2.0 ** np.arange(math.ceil(math.log2(1 / scale)))
             edges.append(scan[place] + np.concatenate([-steps[::-1], [0.0], steps]))
-    cuts = np.unique(np.clip(np.concatenate(edges), -_REACH, _REACH))
+    cuts = np.unique(np.clip(np.concatenate(edges), -REACH, REACH))
     unit, unit_mass = legendre(_NODES)
     half = np.diff(cuts)[:, None] / 2
     z = ((cuts[:-1] + cuts[1:])[:, None] / 2 + half * unit).ravel()

@@ -10,7 +10,7 @@ import numpy as np
 
 from firststep.activations import Activation
 from firststep.errors import NotConverged
-from firststep.numerics.quadrature import shifted_moments
+from firststep.numerics.quadrature import REACH, shifted_moments
 from firststep.readouts import ReadoutLaw
 from firststep.theory.one_step.labels import label_rule
 from firststep.theory.one_step.question import Model, Numbers
@@ -23,7 +23,6 @@ SPACING = 0.32  # of kappa where nothing is narrow: the trapezoid then has some 
 FINEST = 0.01  # of kappa: 1700 nodes, beyond which the linear algebra costs more than it gives
 READOUT_SPACING = 0.17  # of t in at = scale sinh(t), for the same error as SPACING
 RANK_CUT = 4e-5  # of the basis of mu1: the risk feels its square
-_REACH = 8.5  # P(|z| > 8.5) = 2e-17
 _MOST_NODES = 10_000
 
 # How neurons differ in their readout: not at all, by the values of a finite law, or by the nodes
@@ -88,7 +87,7 @@ def kappa_rule(spacing: float) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
 
     Every other node is the rule of twice the spacing.
     """
-    half = 2 * math.ceil(_REACH / spacing / 2)
+    half = 2 * math.ceil(REACH / spacing / 2)
     kappa = spacing * np.arange(-half, half + 1)
     weights = np.exp(-(kappa**2) / 2)
     return kappa, weights / weights.sum()

@@ -37,7 +37,8 @@ from firststep.numerics.batches import Places, each, joined, put, take
 from firststep.numerics.newton import LastStep, Method, newton
 from firststep.numerics.quadrature import ShiftedMoments
 from firststep.problem import Problem
-from firststep.theory.one_step.fit import Iterate, solve
+from firststep.theory.one_step.fit import Iterate, shrunk_weights, solve
+from firststep.theory.one_step.fit import from_above as start_above
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import GAUSSIAN, Rules, choose, rules_for
 from firststep.theory.one_step.question import (
@@ -222,7 +223,7 @@ class ComplexFit(Method[System, Iterate]):
         bulk, mapping = system.bulk, system.overlap_map
         omega, alpha = system.omega, system.alpha[:, None]
         at = equations(bulk, state)
-        shrunk = omega / (1 + apply(flip(mapping), at.force) / alpha)
+        shrunk = shrunk_weights(system, at, 0.0)
         gap = apply(mapping, shrunk) - packed_overlaps(system, state)
         found = respond(bulk, state, at)
         if np.all(np.isfinite(alpha)):
@@ -290,8 +291,7 @@ def from_above(made: Ensemble, x: Float[Array, " x"], angles: tuple[float, ...])
     """From ridge = x > 0, where Newton's method is safe, through ``angles``."""
     system = made.at(x)
     system = system._replace(mean=system.mean._replace(dimension=None))
-    omega = np.broadcast_to(system.omega, (x.size, system.omega.size))
-    solved = solve(system, Iterate(start(system), omega), _ABOVE)
+    solved = solve(system, start_above(system), _ABOVE)
     state = each(lambda array: array.astype(complex), solved.state)
     return turn(made, x, state, 1.0, angles)
 
