@@ -20,6 +20,7 @@ from firststep.parsing import parse
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from firststep.numerics.quadrature import Function, Integrands
     from firststep.typing import Array, Float
 
 ALLOWED = (
@@ -30,39 +31,31 @@ ALLOWED = (
 
 @dataclass(frozen=True)
 class Moments:
-    """Gaussian moments of an activation s, z ~ N(0, 1).
-
-    ``error`` bounds the numerical error of each.
-    """
+    """Gaussian moments of an activation s, z ~ N(0, 1)."""
 
     mean: float  # c0 = E s
     linear: float  # c1 = E z s
     quadratic: float  # c2 = E (z^2 - 1) s
     second_moment: float  # m2 = E s^2
     nonlinear_variance: float  # m2 - c0^2 - c1^2, computed as E (s - c0 - c1 z)^2
-    error: float
+    error: float  # a bound on the numerical error of each
 
 
 @dataclass(frozen=True)
 class SlopeMoments:
     """Gaussian moments of s' almost everywhere, which is what a gradient sees.
 
-    ``error`` bounds the numerical error of each.
-
-    For a continuous s, mean = c1 and linear = c2 of ``Moments``; for a jump such as sign they
-    differ.
+    For a continuous s, mean = c1 and linear = c2 of ``Moments``; for a jump (sign) they differ.
     """
 
     mean: float  # E s'
     linear: float  # E z s'
     variance: float  # tau = Var s'
-    error: float
+    error: float  # a bound on the numerical error of each
 
 
 class Activation:
-    """An activation function.
-
-    Build it with ``activation(...)`` from a name, an expression or a callable.
+    """An activation: ``activation(...)`` builds it from a name, an expression or a callable.
 
     Equal texts give equal activations; ``str`` is a text that builds the same activation again.
     """
@@ -87,20 +80,18 @@ class Activation:
         return value, slope
 
     def __call__(self, z: ArrayLike) -> Any:
-        array = np.asarray(z, dtype=float)
-        return self.evaluate(np.atleast_1d(array)).reshape(array.shape)[()]
+        return _at(z, self.evaluate)
 
     def derivative(self, z: ArrayLike) -> Any:
         """s'(z), almost everywhere."""
-        array = np.asarray(z, dtype=float)
-        return self.evaluate_derivative(np.atleast_1d(array)).reshape(array.shape)[()]
+        return _at(z, self.evaluate_derivative)
 
     @cached_property
     def kinks(self) -> tuple[float, ...]:
         """Points where s or s' may jump."""
         return kinks_of(self.expression)
 
-    def _expectation(self, what: str, integrands: Callable[[Any], Any]) -> Expectation:
+    def _expectation(self, what: str, integrands: Integrands) -> Expectation:
         try:
             return gaussian_expectation(integrands, self.kinks)
         except NotIntegrable as error:
@@ -135,14 +126,12 @@ class Activation:
             slope = self.evaluate_derivative(z)
             return np.stack([slope, z * slope])
 
-        first = self._expectation("whose derivative is", powers)
+        what = "whose derivative is"
+        first = self._expectation(what, powers)
         mean, linear = (float(v) for v in first.value)
-        second = self._expectation(
-            "whose derivative is", lambda z: (self.evaluate_derivative(z) - mean) ** 2
-        )
-        return SlopeMoments(
-            mean, linear, float(second.value[0]), float(max(first.error.max(), second.error[0]))
-        )
+        second = self._expectation(what, lambda z: (self.evaluate_derivative(z) - mean) ** 2)
+        error = float(max(first.error.max(), second.error[0]))
+        return SlopeMoments(mean, linear, float(second.value[0]), error)
 
     def hermite_coefficients(self, degree: int) -> Float[Array, " degrees"]:
         """E[s(z) He_k(z)] for k = 0 .. degree, probabilists' Hermite polynomials, unnormalised."""
@@ -151,10 +140,7 @@ class Activation:
             polynomials = [np.ones_like(z), z]
             for k in range(1, degree):
                 polynomials.append(z * polynomials[-1] - k * polynomials[-2])
-            products: Float[Array, "functions z"] = np.stack(
-                polynomials[: degree + 1]
-            ) * self.evaluate(z)
-            return products
+            return np.stack(polynomials[: degree + 1]) * self.evaluate(z)
 
         if degree < 0:
             raise InvalidParameter("degree", "a whole number >= 0", degree)
@@ -178,6 +164,12 @@ class Activation:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_nodes, (expressions.to_nodes(self.expression),)
+
+
+def _at(z: ArrayLike, function: Function) -> Any:
+    """The function of an array, or of a number."""
+    array = np.asarray(z, dtype=float)
+    return function(np.atleast_1d(array)).reshape(array.shape)[()]
 
 
 def _from_nodes(nodes: list[tuple[str, tuple[int, ...], float]]) -> Activation:
@@ -246,11 +238,9 @@ class JaxActivation(Activation):
 
 
 def activation(
-    source: Any, *, kinks: Sequence[float] = (), parameter: str = "activation"
+    source: object, *, kinks: Sequence[float] = (), parameter: str = "activation"
 ) -> Activation:
-    """The activation meant by ``source``.
-
-    A name, an expression in z, a NumPy or JAX function, or an Activation.
+    """The activation meant by a name, an expression in z, a NumPy or JAX function, or itself.
 
     A function written with NumPy (``lambda z: np.tanh(2*z)``) is traced into an expression, so its
     derivative, its kinks and its text are known; np.where, np.clip and the like cannot be traced:
@@ -282,18 +272,11 @@ def _from_jax_function(
         probe = np.linspace(-2.0, 2.0, 5)
         value, slope = made.evaluate_both(probe)
     except Exception:  # foreign code may fail in any way; the message says what would work
-        raise InvalidParameter(
-            parameter, ALLOWED, name, f"it could not be traced; {hint}"
-        ) from None
-    if value.shape != probe.shape or not (
-        np.all(np.isfinite(value)) and np.all(np.isfinite(slope))
-    ):
-        raise InvalidParameter(
-            parameter,
-            ALLOWED,
-            name,
-            "it must return one finite number for every entry of its array",
-        )
+        told = f"it could not be traced; {hint}"
+        raise InvalidParameter(parameter, ALLOWED, name, told) from None
+    if value.shape != probe.shape or not np.all(np.isfinite([value, slope])):
+        told = "it must return one finite number for every entry of its array"
+        raise InvalidParameter(parameter, ALLOWED, name, told)
     return made
 
 

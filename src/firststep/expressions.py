@@ -1,6 +1,4 @@
-"""Functions of one variable z as small expression trees.
-
-Differentiated symbolically, printed, evaluated on NumPy or JAX.
+"""Functions of one variable z as small trees: differentiated, printed, evaluated on NumPy or JAX.
 
 A tree is built by ``parsing.parse`` from text or by ``trace`` (by calling a NumPy function on the
 symbol z). Equal subtrees are one object, so a function and its derivative share the work.
@@ -28,10 +26,7 @@ _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expression] = weakref.We
 
 
 class Expression:
-    """One node: an operation, its arguments and, for constants and wrappers, a value.
-
-    Compared by identity.
-    """
+    """One node: an operation, its arguments, and a value for constants and wrappers."""
 
     __slots__ = ("__weakref__", "arguments", "operation", "value")
     operation: str
@@ -77,7 +72,9 @@ class Expression:
     def __abs__(self) -> Expression:
         return apply("abs", self)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Number, **options: object
+    ) -> Any:
         """NumPy functions of z become nodes, so that an ordinary NumPy callable can be traced."""
         name = _UFUNCS.get(ufunc.__name__)
         if method != "__call__" or options or name is None:
@@ -150,11 +147,9 @@ def _divide(a: Expression, b: Expression) -> Expression:
     if b.operation == "constant":
         if b.value == 0.0:
             raise ZeroDivisionError("division by zero")
-        return (
-            constant(a.value / b.value)
-            if a.operation == "constant"
-            else _multiply(constant(1 / b.value), a)
-        )
+        if a.operation == "constant":
+            return constant(a.value / b.value)
+        return _multiply(constant(1 / b.value), a)
     return a if _is(a, 0.0) else make_node("divide", (a, b))
 
 
@@ -173,27 +168,20 @@ def _power(base: Expression, exponent: Expression) -> Expression:
     return make_node("power", (base,), exponent.value)
 
 
+def _of_library(name: str) -> Callable[..., Value]:
+    return lambda lib, *arguments: getattr(lib.xp, name)(*arguments)
+
+
+_PLAIN = ("exp", "log", "sqrt", "sin", "cos", "tanh", "sinh", "cosh", "arctan", "abs", "sign")
 # Elementary functions: how to evaluate f(u), and df/du in terms of u and f. These rules, the chain
 # rule below and nothing else make every derivative; the tests compare them with JAX's.
-_EVALUATE: dict[str, Callable[..., Any]] = {
-    "exp": lambda lib, u: lib.xp.exp(u),
-    "log": lambda lib, u: lib.xp.log(u),
-    "sqrt": lambda lib, u: lib.xp.sqrt(u),
-    "sin": lambda lib, u: lib.xp.sin(u),
-    "cos": lambda lib, u: lib.xp.cos(u),
-    "tanh": lambda lib, u: lib.xp.tanh(u),
-    "sinh": lambda lib, u: lib.xp.sinh(u),
-    "cosh": lambda lib, u: lib.xp.cosh(u),
-    "arctan": lambda lib, u: lib.xp.arctan(u),
+_EVALUATE: dict[str, Callable[..., Value]] = {
+    **{name: _of_library(name) for name in (*_PLAIN, "maximum", "minimum")},
     "erf": lambda lib, u: lib.special.erf(u),
     "sigmoid": lambda lib, u: 1 / (1 + lib.xp.exp(-u)),
     "softplus": lambda lib, u: lib.xp.maximum(u, 0) + lib.xp.log1p(lib.xp.exp(-lib.xp.abs(u))),
     "relu": lambda lib, u: lib.xp.maximum(u, 0),
-    "abs": lambda lib, u: lib.xp.abs(u),
-    "sign": lambda lib, u: lib.xp.sign(u),
     "heaviside": lambda lib, u: (u > 0).astype(u.dtype),
-    "maximum": lambda lib, u, v: lib.xp.maximum(u, v),
-    "minimum": lambda lib, u, v: lib.xp.minimum(u, v),
 }
 _DERIVATIVE: dict[str, Callable[[Expression, Expression], Expression]] = {
     "exp": lambda u, f: f,
@@ -264,11 +252,7 @@ WRAPPED = ("centered", "normalized")  # operations that print their argument by 
 TWO_ARGUMENTS = {"maximum": _elementary("maximum"), "minimum": _elementary("minimum")}
 CONSTANTS = {"pi": math.pi, "e": math.e}
 _UFUNCS: dict[str, Callable[..., Expression]] = {
-    **{
-        n: _elementary(n)
-        for n in _EVALUATE
-        if n not in ("sigmoid", "softplus", "relu", "heaviside", "abs")
-    },
+    **{name: _elementary(name) for name in (*_PLAIN, "erf", "maximum", "minimum") if name != "abs"},
     "absolute": _elementary("abs"),
     "fabs": _elementary("abs"),
     "expit": _elementary("sigmoid"),
@@ -332,9 +316,9 @@ def _evaluate_node(
     if operation == "divide":
         return arguments[0] / arguments[1]
     if operation == "power":
-        small = _small_integer(node.value)
-        u = arguments[0]
-        return _integer_power(u, node.value) if small else u**node.value
+        u, exponent = arguments[0], node.value
+        is_small = exponent == int(exponent) and 2 <= exponent <= 64
+        return _integer_power(u, int(exponent)) if is_small else u**exponent
     if operation == "centered":
         return arguments[0] - node.value
     if operation == "normalized":
@@ -342,20 +326,15 @@ def _evaluate_node(
     return _EVALUATE[operation](lib, *(_as_array(each, z, lib) for each in arguments))
 
 
-def _small_integer(exponent: float) -> bool:
-    return exponent == int(exponent) and 2 <= exponent <= 64
-
-
-def _integer_power(u: Value, exponent: float) -> Value:
+def _integer_power(u: Value, exponent: int) -> Value:
     """u**k by squaring: several times faster than a general power."""
-    result, bits = None, int(exponent)
-    while bits:
-        if bits & 1:
-            result = u if result is None else result * u
-        bits >>= 1
-        if bits:
-            u = u * u
-    assert result is not None
+    while not exponent & 1:
+        u, exponent = u * u, exponent >> 1
+    result = u
+    while exponent := exponent >> 1:
+        u = u * u
+        if exponent & 1:
+            result = result * u
     return result
 
 
@@ -436,10 +415,7 @@ def _text(node: Expression, parent: int) -> str:
     if operation == "z":
         return "z"
     if operation == "constant":
-        text = f"{node.value:.17g}"
-        short = repr(node.value)
-        text = short if len(short) < len(text) else text
-        text = text[:-2] if text.endswith(".0") else text
+        text = min(f"{node.value:.17g}", repr(node.value), key=len).removesuffix(".0")
         return f"({text})" if node.value < 0 and parent else text
     if operation in _PRECEDENCE:
         level = _PRECEDENCE[operation]

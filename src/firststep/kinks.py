@@ -9,19 +9,12 @@ from firststep.numerics.quadrature import gaussian_expectation
 
 
 def kinks(expression: Expression, reach: float = 12.0) -> tuple[float, ...]:
-    """Where the function or its derivative may jump.
-
-    The sign changes of every argument of abs, sign, relu, maximum, minimum.
-    """
+    """Where s or s' may jump: the sign changes of all arguments of the ``KINKED`` functions."""
     places: set[float] = set()
     for node in walk(expression):
         if node.operation in KINKED:
-            difference = (
-                node.arguments[0] - node.arguments[1]
-                if len(node.arguments) == 2
-                else node.arguments[0]
-            )
-            places.update(_sign_changes(difference, reach))
+            first, *second = node.arguments
+            places.update(_sign_changes(first - second[0] if second else first, reach))
     return tuple(sorted(places))
 
 
@@ -46,15 +39,14 @@ def _sign_changes(expression: Expression, reach: float) -> list[float]:
 
 def centered(expression: Expression) -> Expression:
     """The expression minus its Gaussian mean."""
-    mean = gaussian_expectation(lambda z: evaluate([expression], z)[0], kinks(expression)).value[0]
-    return make_node("centered", (expression,), float(mean))
+    found = gaussian_expectation(lambda z: evaluate([expression], z)[0], kinks(expression))
+    return make_node("centered", (expression,), float(found.value[0]))
 
 
 def normalized(expression: Expression) -> Expression:
     """The expression divided by the root of its Gaussian second moment."""
-    square = gaussian_expectation(
-        lambda z: evaluate([expression], z)[0] ** 2, kinks(expression)
-    ).value[0]
+    found = gaussian_expectation(lambda z: evaluate([expression], z)[0] ** 2, kinks(expression))
+    square = found.value[0]
     if square <= 1e-28:
         raise ValueError("normalized(...) needs a function that is not zero")
     return make_node("normalized", (expression,), float(np.sqrt(square)))

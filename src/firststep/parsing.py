@@ -1,12 +1,11 @@
-"""From text to expression trees, safely.
-
-Python's own syntax tree is walked, and nothing is ever evaluated as code.
-"""
+"""From text to expression trees, safely: Python's syntax tree is walked, nothing is run as code."""
 
 from __future__ import annotations
 
 import ast
+import operator
 import warnings
+from collections.abc import Callable
 
 from firststep.errors import InvalidParameter, nearest
 from firststep.expressions import (
@@ -24,19 +23,18 @@ from firststep.numerics.quadrature import NotIntegrable
 
 MAX_TEXT = 2000
 MAX_DEPTH = 200
-_BINARY = {
-    ast.Add: "__add__",
-    ast.Sub: "__sub__",
-    ast.Mult: "__mul__",
-    ast.Div: "__truediv__",
-    ast.Pow: "__pow__",
+_CALLED = (*FUNCTIONS, *WRAPPERS, *TWO_ARGUMENTS)
+_BINARY: dict[type[ast.operator], Callable[[Expression, Expression], Expression]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
 }
 
 
 def parse(text: str, parameter: str = "activation") -> Expression:
-    """The expression written in ``text``.
-
-    Numbers, z, + - * / **, pi, e, the named functions, centered(...), normalized(...).
+    """The expression in ``text``: numbers, z, + - * / **, pi, e, functions, centered, normalized.
 
     A bare function name means that function of z. Anything else is refused with a message that
     names ``parameter``.
@@ -71,10 +69,7 @@ def parse(text: str, parameter: str = "activation") -> Expression:
 
 
 def _convert(node: ast.AST, depth: int, top: bool = False) -> Expression:
-    """One node of Python's syntax tree as an Expression.
-
-    ``top``: a bare function name is allowed.
-    """
+    """A node of Python's syntax tree as an Expression; ``top``: a bare function name is allowed."""
     if depth > MAX_DEPTH:
         raise ValueError(f"nested more than {MAX_DEPTH} deep")
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
@@ -88,29 +83,25 @@ def _convert(node: ast.AST, depth: int, top: bool = False) -> Expression:
             if top:
                 return FUNCTIONS[node.id](Z)
             raise ValueError(f"{node.id} needs an argument, as in {node.id}(z)")
-        hint = nearest(node.id, [*FUNCTIONS, *WRAPPERS, *TWO_ARGUMENTS]) or "the variable is z"
+        hint = nearest(node.id, _CALLED) or "the variable is z"
         raise ValueError(f"unknown name {node.id!r}; {hint}")
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         inner = _convert(node.operand, depth + 1)
         return -inner if isinstance(node.op, ast.USub) else inner
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         left, right = _convert(node.left, depth + 1), _convert(node.right, depth + 1)
-        result: Expression = getattr(left, _BINARY[type(node.op)])(right)
-        return result
+        return _BINARY[type(node.op)](left, right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         return _convert_call(node.func.id, node.args, depth)
-    raise ValueError(
-        f"{type(node).__name__.lower()} is not allowed; only arithmetic and the named functions are"
-    )
+    kind = type(node).__name__.lower()
+    raise ValueError(f"{kind} is not allowed; only arithmetic and the named functions are")
 
 
 def _convert_call(name: str, arguments: list[ast.expr], depth: int) -> Expression:
     count = 2 if name in TWO_ARGUMENTS else 1
-    if name not in FUNCTIONS and name not in WRAPPERS and name not in TWO_ARGUMENTS:
-        hint = nearest(name, [*FUNCTIONS, *WRAPPERS, *TWO_ARGUMENTS])
-        raise ValueError(
-            f"unknown function {name!r}; {hint or 'the functions are ' + ', '.join(FUNCTIONS)}"
-        )
+    if name not in _CALLED:
+        hint = nearest(name, _CALLED) or f"the functions are {', '.join(FUNCTIONS)}"
+        raise ValueError(f"unknown function {name!r}; {hint}")
     if len(arguments) != count or any(isinstance(each, ast.Starred) for each in arguments):
         raise ValueError(f"{name} takes {count} argument{'s' if count > 1 else ''}")
     inner = [_convert(each, depth + 1, top=name in WRAPPERS) for each in arguments]

@@ -1,6 +1,4 @@
-"""``spectrum``: the predicted spectrum of the first layer, or of its kernel, beside simulated
-ones.
-"""
+"""``spectrum``: the predicted spectrum of the first layer, or of its kernel, and simulated ones."""
 
 from __future__ import annotations
 
@@ -50,10 +48,7 @@ class Level(NamedTuple):
 
     @property
     def z(self) -> float:
-        """Difference over the standard error of the simulation.
-
-        nan for a single network, and in the bulk.
-        """
+        """Difference over the simulation's standard error; nan for one network, and in the bulk."""
         is_known = self.is_outlier and self.standard_error > 0
         return self.difference / self.standard_error if is_known else math.nan
 
@@ -86,7 +81,7 @@ class Spectrum(Shown):
         **run: Any,
     ) -> Spectrum:
         """Simulated values beside a law; ``run``: seed, seconds and whether it was interrupted."""
-        above = sum(value > law.edges[1] for value in law.outliers)
+        above = _above(law)
         bulk = simulated[:, above:]
         if not bulk.shape[1]:
             allowed = "larger: every value of the network is an outlier"
@@ -109,10 +104,7 @@ class Spectrum(Shown):
         return tuple(level for level in self.levels if level.is_outlier)
 
     def __getitem__(self, name: str) -> Level:
-        for level in self.levels:
-            if level.name == name:
-                return level
-        raise KeyError(name)
+        return {level.name: level for level in self.levels}[name]
 
     @property
     def replicates(self) -> int:
@@ -176,9 +168,7 @@ class Spectrum(Shown):
             "replicates": self.replicates,
             "seed": self.seed,
             "distance": plain(self.distance),
-            "levels": [
-                {"name": level.name, **plain_fields(level, *fields)} for level in self.levels
-            ],
+            "levels": [{"name": each.name, **plain_fields(each, *fields)} for each in self.levels],
             "law": {key: value for key, value in law.items() if key not in ("problem", "of")},
             **plain_fields(self, "bins", "histogram", "simulated"),
             "seconds": self.seconds,
@@ -207,9 +197,9 @@ class Spectrum(Shown):
 def spectrum(
     problem: Problem,
     of: str = "weights",
-    dimension: Any = None,
-    replicates: Any = 4,
-    seed: Any = 0,
+    dimension: object = None,
+    replicates: object = 4,
+    seed: object = 0,
     *,
     bulk: str = "exact",
     progress: Callable[[int, int], None] | None = None,
@@ -230,7 +220,7 @@ def spectrum(
     if not isinstance(problem, Problem):
         raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
     of, bulk = choice("of", of, MATRICES), choice("bulk", bulk, BULKS)
-    count, seed = whole("replicates", replicates, 1, MAX_SIZE), whole("seed", seed, 0)
+    count, first = whole("replicates", replicates, 1, MAX_SIZE), whole("seed", seed, 0)
     sizes = problem.sizes(dimension)
     check_memory(sizes, of)
     law = spectral_law(at_size(problem, dimension, "network"), of, bulk)
@@ -242,20 +232,25 @@ def spectrum(
             law,
             np.stack(found),
             sizes=sizes,
-            seed=seed,
+            seed=first,
             seconds=time.perf_counter() - begin,
             interrupted=interrupted,
         )
 
     try:
         for number in range(count):
-            found.append(layer_spectrum(problem, of, sizes.dimension, seed, number))
+            found.append(layer_spectrum(problem, of, sizes.dimension, first, number))
             if progress is not None:
                 progress(number + 1, count)
     except KeyboardInterrupt:
         done = f"interrupted: {len(found)} of {count} networks finished"
         raise Interrupted(compared(True) if found else None, done) from None
     return compared(False)
+
+
+def _above(law: SpectralLaw) -> int:
+    """How many outliers lie above the bulk."""
+    return sum(value > law.edges[1] for value in law.outliers)
 
 
 def _levels(law: SpectralLaw, simulated: Float[Array, "networks M"], above: int) -> Iterator[Level]:
@@ -303,8 +298,7 @@ def distance(law: SpectralLaw, simulated: Float[Array, "networks M"]) -> float:
     ``simulated`` has a row for each network, largest first. As many of the largest values of every
     network are left out as the law has outliers above its bulk.
     """
-    top = sum(value > law.edges[1] for value in law.outliers)
-    values = np.sort(simulated[:, top:].ravel())
+    values = np.sort(simulated[:, _above(law) :].ravel())
     share, predicted = np.arange(values.size + 1) / values.size, law.cumulative(values)
     return float(max(np.max(share[1:] - predicted), np.max(predicted - share[:-1])))
 

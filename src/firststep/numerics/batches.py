@@ -14,9 +14,11 @@ import numpy as np
 from firststep.numerics.library import library_of
 
 if TYPE_CHECKING:
-    from firststep.typing import Array, Bool
+    from firststep.typing import Array, Bool, Float
 
-Places: TypeAlias = "Array | Sequence[int] | slice"
+    Values: TypeAlias = Float[Array, "batch *shape"]
+
+Places: TypeAlias = "Array | Sequence[int] | slice | int"
 T = TypeVar("T")
 
 
@@ -38,7 +40,7 @@ def take(tree: T, places: Places) -> T:
 def put(tree: T, places: Places, others: T) -> None:
     """Write over some of the problems (NumPy only)."""
 
-    def write(array: Array, other: Array) -> None:
+    def write(array: Values, other: Values) -> None:
         array[places] = other
 
     each(write, tree, others)
@@ -47,7 +49,7 @@ def put(tree: T, places: Places, others: T) -> None:
 def pick(flags: Bool[Array, " batch"], yes: T, no: T) -> T:
     """For every problem one or the other."""
 
-    def choose(a: Array, b: Array) -> Array:
+    def choose(a: Values, b: Values) -> Values:
         shaped = flags.reshape(-1, *([1] * (a.ndim - 1)))
         return library_of(a).xp.where(shaped, a, b)
 

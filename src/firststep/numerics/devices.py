@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from firststep.errors import BackendUnavailable
 
 
-def jax_device(jax: Any, device: str) -> Any:
+def jax_device(jax: ModuleType, device: str) -> Any:
     """The device meant by auto, cpu or gpu, or a message that says which there are."""
     if device == "auto":
         return jax.devices()[0]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from firststep.typing import Array
+    from firststep.typing import Array, Bool
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ def _while(going: Callable[[T], Any], body: Callable[[T], T], carry: T) -> T:
     return carry
 
 
-def _either(flag: Any, yes: Callable[[T], T], no: Callable[[T], T], operand: T) -> T:
+def _either(flag: Bool[Array, ""], yes: Callable[[T], T], no: Callable[[T], T], operand: T) -> T:
     return yes(operand) if flag else no(operand)
 
 
@@ -65,6 +65,6 @@ def jax_library() -> Library:
     )
 
 
-def library_of(array: Array | float) -> Library:
+def library_of(array: object) -> Library:
     """The library of an array: NumPy's own, or JAX for everything else that behaves like one."""
     return NUMPY if isinstance(array, np.ndarray | np.generic | float | int) else jax_library()

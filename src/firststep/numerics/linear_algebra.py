@@ -38,19 +38,20 @@ def thin_svd(
 
 
 def block_matrix(
-    a: Float[Array, "batch m m"],
-    b: Float[Array, "batch m n"],
-    c: Float[Array, "batch n m"],
-    d: Float[Array, "batch n n"],
-) -> Float[Array, "batch s s"]:
+    a: Float[Array, "*batch m k"],
+    b: Float[Array, "*batch m columns"],
+    c: Float[Array, "*batch rows k"],
+    d: Float[Array, "*batch rows columns"],
+) -> Float[Array, "*batch m+rows k+columns"]:
     """((a, b), (c, d)); in NumPy written into one new array, which is faster."""
     lib = library_of(a)
     if not lib.is_numpy:
         xp = lib.xp
-        return xp.concatenate([xp.concatenate([a, b], 2), xp.concatenate([c, d], 2)], 1)
-    m, n = a.shape[-1], d.shape[-1]
-    whole = np.empty((a.shape[0], m + n, m + n), np.result_type(a, b, c, d))
-    whole[:, :m, :m], whole[:, :m, m:], whole[:, m:, :m], whole[:, m:, m:] = a, b, c, d
+        return xp.concatenate([xp.concatenate([a, b], -1), xp.concatenate([c, d], -1)], -2)
+    (*batch, m, k), (rows, columns) = a.shape, d.shape[-2:]
+    whole = np.empty((*batch, m + rows, k + columns), np.result_type(a, b, c, d))
+    whole[..., :m, :k], whole[..., :m, k:] = a, b
+    whole[..., m:, :k], whole[..., m:, k:] = c, d
     return whole
 
 

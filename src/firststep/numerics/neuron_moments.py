@@ -10,9 +10,10 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import ndtr
 
-from firststep.numerics.quadrature import Function, shifted_moments
+from firststep.numerics.quadrature import shifted_moments
 
 if TYPE_CHECKING:
+    from firststep.numerics.quadrature import Function
     from firststep.typing import Array, Float, Int
 
     Moments: TypeAlias = tuple[Float[Array, "K N"], Float[Array, "K N"], Float[Array, "K N"]]
@@ -60,13 +61,8 @@ class Family:
         return self.bias + self.strength * place
 
     def _some(self, places: Int[Array, " some"]) -> Family:
-        return Family(
-            function=self.function,
-            kinks=self.kinks,
-            bias=self.bias[places],
-            strength=self.strength[places],
-            scale=self.scale[places],
-        )
+        own = (each[places] for each in (self.bias, self.strength, self.scale))
+        return Family(self.function, self.kinks, *own)
 
     def _integrals(self, shift: Float[Array, "K N"], nodes: int) -> Moments:
         scale = np.broadcast_to(self.scale, shift.shape)
@@ -86,10 +82,8 @@ class Family:
             mean, slope, scatter = (float(np.abs(each).max()) for each in fine)
             size = max(mean, width * slope, float(np.sqrt(scatter)), 1e-300)
             sizes = (size, size / width, size**2)  # of mu0, mu1, mu2 of a function as large
-            gaps = (
-                np.abs(a - b).max() / each for a, b, each in zip(coarse, fine, sizes, strict=True)
-            )
-            if max(gaps) <= TOLERANCE:
+            pairs = zip(coarse, fine, sizes, strict=True)
+            if all(np.abs(a - b).max() <= TOLERANCE * each for a, b, each in pairs):
                 return nodes
             nodes, coarse = 2 * nodes, fine
         raise TooSteep(

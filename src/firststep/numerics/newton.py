@@ -8,11 +8,11 @@ go on together until the last is done, inside one compiled loop.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from firststep.numerics.batches import each, pick, put, take
+from firststep.numerics.batches import Places, each, pick, put, take
 from firststep.numerics.library import NUMPY, Library, library_of
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ System = TypeVar("System", bound="Batch")
 Asked = TypeVar("Asked", bound="Batch", contravariant=True)
 Kept = TypeVar("Kept", covariant=True)
 Iterate = TypeVar("Iterate", bound=tuple[Any, ...])
+Seen = TypeVar("Seen", bound="Look[Any]")
 
 
 class Batch(Protocol):
@@ -30,7 +31,7 @@ class Batch(Protocol):
     @property
     def size(self) -> int: ...
 
-    def part(self, places: Any) -> Any: ...
+    def part(self, places: Places) -> Self: ...
 
 
 class Look(Protocol[Kept]):
@@ -43,18 +44,16 @@ class Look(Protocol[Kept]):
     def residual(self) -> Float[Array, " batch"]: ...
 
 
-class Method(Protocol[Asked, Iterate]):
+class Method(Protocol[Asked, Iterate, Seen]):
     """The equations of a batch, and their Newton step."""
 
     def prepare(self, system: Asked, iterate: Iterate, residual: Float[Array, " batch"]) -> Iterate:
         """The iterate made fit for a step, where the last residual calls for it."""
         ...
 
-    def examine(self, system: Asked, iterate: Iterate) -> Any:
-        """A ``Look``."""
-        ...
+    def examine(self, system: Asked, iterate: Iterate) -> Seen: ...
 
-    def step(self, system: Asked, iterate: Iterate, look: Any) -> Iterate: ...
+    def step(self, system: Asked, iterate: Iterate, look: Seen) -> Iterate: ...
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,9 @@ class LastStep:
         return (best < self.tolerance) | ~np.isfinite(best)
 
 
+Rule: TypeAlias = BestResidual | LastStep
+
+
 class Found(NamedTuple, Generic[Iterate]):
     """What came of it."""
 
@@ -125,22 +127,25 @@ class _Progress(NamedTuple):
         return _Progress(xp.where(better, residual, self.best), stalled)
 
 
+Carry: TypeAlias = "tuple[Iterate, Iterate, _Progress, Float[Array, ' batch'], int]"
+
+
 def newton(
-    method: Method[System, Iterate], system: System, iterate: Iterate, rule: BestResidual | LastStep
+    method: Method[System, Iterate, Seen], system: System, iterate: Iterate, rule: Rule
 ) -> Found[Iterate]:
     """Newton steps until the rule says that every problem is done."""
-    lib = library_of(_first_array(iterate))
     with np.errstate(all="ignore"):  # what is not finite is found and refused, not warned about
-        run = _by_parts if lib.is_numpy else _together
+        run = _by_parts if _library(iterate).is_numpy else _together
         return run(method, system, iterate, rule)
 
 
-def _first_array(tree: Any) -> Array:
-    return _first_array(tree[0]) if isinstance(tree, tuple) else tree
+def _library(tree: object) -> Library:
+    """That of the first array."""
+    return _library(tree[0]) if isinstance(tree, tuple) else library_of(tree)
 
 
 def _by_parts(
-    method: Method[System, Iterate], system: System, iterate: Iterate, rule: BestResidual | LastStep
+    method: Method[System, Iterate, Seen], system: System, iterate: Iterate, rule: Rule
 ) -> Found[Iterate]:
     count = system.size
     kept, total = iterate, _Progress.none(count, NUMPY)
@@ -172,16 +177,16 @@ def _by_parts(
 
 
 def _together(
-    method: Method[System, Iterate], system: System, iterate: Iterate, rule: BestResidual | LastStep
+    method: Method[System, Iterate, Seen], system: System, iterate: Iterate, rule: Rule
 ) -> Found[Iterate]:
-    lib = library_of(_first_array(iterate))
+    lib = _library(iterate)
     xp = lib.xp
 
-    def going(carry: Any) -> Bool[Array, ""]:
+    def going(carry: Carry[Iterate]) -> Bool[Array, ""]:
         _, _, progress, _, count = carry
         return xp.any(~rule.finished(*progress)) & (count < rule.most)
 
-    def body(carry: Any) -> Any:
+    def body(carry: Carry[Iterate]) -> Carry[Iterate]:
         iterate, kept, progress, residual, count = carry
         iterate = method.prepare(system, iterate, residual)
         look = method.examine(system, iterate)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from firststep.numerics.library import library_of
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-# A function of an array, entry by entry; of several integrands, one row each.
-Function = Callable[[Any], Any]
+    # Of an array, entry by entry; of several integrands, one row each.
+    Function: TypeAlias = Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]]
+    Integrands: TypeAlias = Callable[[Float[Array, " z"]], Float[Array, "*functions z"]]
+
 REACH = 8.5  # of Gaussian integrals: P(|z| > 8.5) = 2e-17
 
 _REACHES = (9.0, 13.0, 19.0, 27.0, 38.0)  # phi(38) is the smallest normal double
@@ -39,20 +41,39 @@ class NotIntegrable(ArithmeticError):
 class Expectation:
     """Gaussian expectations of several functions, with a bound on the numerical error of each."""
 
-    value: Array
-    error: Array
+    value: Float[Array, " functions"]
+    error: Float[Array, " functions"]
 
 
 @lru_cache(maxsize=16)
-def legendre(count: int) -> tuple[Array, Array]:
+def legendre(count: int) -> tuple[Float[Array, " z"], Float[Array, " z"]]:
     """Gauss-Legendre nodes and weights on [-1, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return nodes, weights
 
 
+def panels(
+    edges: Float[Array, "*shape edges"], count: int
+) -> tuple[Float[Array, "*shape z"], Float[Array, "*shape z"]]:
+    """Gauss-Legendre nodes and weights on the panels between ``edges``, ``count`` on each."""
+    unit, weights = legendre(count)
+    half = np.diff(edges)[..., None] / 2
+    middle = (edges[..., :-1] + edges[..., 1:])[..., None] / 2
+    shape = (*edges.shape[:-1], -1)
+    return (middle + half * unit).reshape(shape), (half * weights).reshape(shape)
+
+
+def gaussian_panels(
+    edges: Float[Array, "*shape edges"], count: int
+) -> tuple[Float[Array, "*shape z"], Float[Array, "*shape z"]]:
+    """The same, with the density of N(0, 1) in the weights."""
+    z, weights = panels(edges, count)
+    return z, weights * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+
 def _panel_integrals(
-    function: Callable[[Array], Array], left: Array, right: Array, count: int
-) -> tuple[Array, Array]:
+    function: Integrands, left: Float[Array, " panels"], right: Float[Array, " panels"], count: int
+) -> tuple[Float[Array, "functions panels"], Float[Array, "functions panels"]]:
     """Integrals of ``function`` and of its modulus against the Gaussian density, by panel."""
     nodes, weights = legendre(count)
     half = (right - left) / 2
@@ -69,8 +90,11 @@ def _panel_integrals(
 
 
 def _integrate(
-    function: Callable[[Array], Array], edges: Array, tolerance: float, scale: Array | None
-) -> tuple[Array, Array, Array]:
+    function: Integrands,
+    edges: Float[Array, " edges"],
+    tolerance: float,
+    scale: Float[Array, " functions"] | None,
+) -> tuple[Float[Array, " functions"], Float[Array, " functions"], Float[Array, " functions"]]:
     """Adaptive integral over [edges[0], edges[-1]]: value, error, integral of the modulus."""
     left, right = edges[:-1], edges[1:]
     total = error = modulus = np.zeros(1)
@@ -96,7 +120,7 @@ def _integrate(
 
 
 def gaussian_expectation(
-    function: Callable[[Array], Array], kinks: Sequence[float] = (), tolerance: float = 1e-14
+    function: Integrands, kinks: Sequence[float] = (), tolerance: float = 1e-14
 ) -> Expectation:
     """E f(z), z ~ N(0, 1), for a function returning one row per integrand.
 
@@ -105,7 +129,7 @@ def gaussian_expectation(
     relative error exceeds 1e-6.
     """
 
-    def edges(low: float, high: float) -> Array:
+    def edges(low: float, high: float) -> Float[Array, " edges"]:
         inside = [k for k in kinks if low < k < high]
         return np.unique(np.concatenate([np.arange(low, high), [high], inside]))
 
@@ -208,13 +232,13 @@ def _split_rule(
 
 
 def gaussian_product(
-    functions: tuple[Callable[[Any], Any], Callable[[Any], Any]],
+    functions: tuple[Function, Function],
     kinks: tuple[Sequence[float], Sequence[float]],
-    shifts: tuple[Array, Array],
+    shifts: tuple[Float[Array, " K"], Float[Array, " K"]],
     scales: tuple[float, float],
     correlation: float,
     nodes: int = 160,
-) -> Array:
+) -> Float[Array, " K"]:
     """E f(a + b z) g(a' + b' z'), z and z' standard Gaussians of the given correlation.
 
     For vectors a and a' of one length. z' = correlation z + sqrt(1 - correlation^2) w: the mean
@@ -224,26 +248,13 @@ def gaussian_product(
     (f, g), (first, second), (b, other) = functions, kinks, scales
     correlation = min(1.0, max(-1.0, correlation))
     rest = math.sqrt(max(1 - correlation**2, 1e-18))
-    reach = REACH
-    cuts = [np.clip((kink - shifts[0]) / b, -reach, reach) for kink in first]
+    cuts = [(kink - shifts[0]) / b for kink in first]
     if abs(correlation) > 1e-3:
-        cuts += [
-            np.clip((kink - shifts[1]) / (other * correlation), -reach, reach) for kink in second
-        ]
+        cuts += [(kink - shifts[1]) / (other * correlation) for kink in second]
     steps = 4 if not cuts else 1  # panels, where nothing else splits the line
-    ends = [np.full_like(shifts[0], end) for end in np.linspace(-reach, reach, steps + 1)]
-    bounds = np.sort(np.stack([*ends, *cuts], axis=-1), axis=-1)
-    unit, weight = legendre(max(24, nodes // (bounds.shape[1] - 1)))
-    widths = np.diff(bounds, axis=-1)[..., None]
-    z = (bounds[:, :-1, None] + widths * (1 + unit) / 2).reshape(len(bounds), -1)
-    weights = (
-        (widths * weight / 2).reshape(len(bounds), -1) * np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
-    )
-    inner = shifted_moments(
-        g,
-        shifts[1][:, None] + other * correlation * z,
-        np.full_like(z, other * rest),
-        second,
-        nodes,
-    ).mean
+    ends = [np.full_like(shifts[0], end) for end in np.linspace(-REACH, REACH, steps + 1)]
+    bounds = np.sort(np.clip(np.stack([*ends, *cuts], axis=-1), -REACH, REACH), axis=-1)
+    z, weights = gaussian_panels(bounds, max(24, nodes // (bounds.shape[1] - 1)))
+    shift, scale = shifts[1][:, None] + other * correlation * z, np.full_like(z, other * rest)
+    inner = shifted_moments(g, shift, scale, second, nodes).mean
     return np.asarray((weights * f(shifts[0][:, None] + b * z) * inner).sum(axis=-1))

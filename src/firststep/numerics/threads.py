@@ -19,10 +19,7 @@ def _controller() -> ThreadpoolController:
 
 
 def one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function with one BLAS thread.
-
-    On small matrices, threads that wait for each other cost more than they give.
-    """
+    """Run a function with one BLAS thread: on small matrices more cost more than they give."""
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -119,9 +119,8 @@ class StepLaw(NamedTuple):
     spike_by_norm: Float[Array, "batch P"]  # du/dQ
     norm_variance: Float[Array, "batch P"]  # nu = d Var(|r|^2 given |w|) of chaos order >= 2
     linear_chaos: Float[Array, "batch P 3"]  # h_j: |r|^2 has the part w . sum_j h_j X[yhat^j]
-    higher_chaos: Float[
-        Array, "batch P 3"
-    ]  # k_j: Cov of the row and the rest is sum_j k_j X[yhat^j]
+    # k_j: Cov of the row and the rest is sum_j k_j X[yhat^j]
+    higher_chaos: Float[Array, "batch P 3"]
     vector_products: Float[Array, "batch 3 3"]  # X[yhat^i] . X[yhat^j]
 
 
@@ -182,9 +181,9 @@ def _norm_fluctuations(
 ) -> tuple[Float[Array, "batch P"], Float[Array, "batch P"]]:
     """dc/dQ = tr A/d and nu, where A is the quadratic form of w in |r|^2:
 
-    A = 1 + (2 e + beta1) M + e^2 M^2 + beta2 S',  beta1 = 2 a b2 L,  beta2 = (2 a b2 e + a^2
-    r2)/alpha0 nu = 2 [tr A^2/d - (tr A/d)^2] + own/alpha0 + 4 e^2 chi mh_2^2/alpha0 + 2 chi^2
-    mh_2^2,  L = 1 + e mh_1
+    A  = 1 + (2 e + beta1) M + e^2 M^2 + beta2 S',  beta1 = 2 a b2 L,  L = 1 + e mh_1
+    nu = 2 [tr A^2/d - (tr A/d)^2] + own/alpha0 + 4 e^2 chi mh_2^2/alpha0 + 2 chi^2 mh_2^2
+    beta2 = (2 a b2 e + a^2 r2)/alpha0
 
     The traces follow from free cumulants: a word of l letters M -> yhat, S' -> yhat^2 has the
     cumulant E[product]/alpha0^(l-1).

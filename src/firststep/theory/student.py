@@ -69,10 +69,7 @@ def polynomial_degrees(student: Activation) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def slope_constants(student: Activation) -> SlopeConstants:
-    """The constants of a student by adaptive quadrature.
-
-    Below 1e-13 of their scale they are zero.
-    """
+    """The constants of a student by adaptive quadrature; below 1e-13 of their scale zero."""
     basic = student.slope_moments
     c0, c1, c2 = _mean(student), basic.mean, basic.linear
     is_odd = _is_odd(student)
@@ -86,26 +83,15 @@ def slope_constants(student: Activation) -> SlopeConstants:
     def clean(value: float, power: int) -> float:
         return value if abs(value) > 1e-13 * size**power else 0.0
 
-    c2, tau, c3, b2 = clean(c2, 1), clean(tau, 2), clean(c3, 1), clean(b2, 1)
+    c1, c2, tau, c3, b2 = clean(c1, 1), clean(c2, 1), clean(tau, 2), clean(c3, 1), clean(b2, 1)
     r1, r2, s3 = clean(r1, 2), clean(r2, 2), clean(s3, 3)
     covariances = (
         clean(zq_zq - c3**2 - 2 * b2**2, 2),
         clean(zq_qq - c3 * r1 - 2 * b2 * r2, 3),
         clean(qq_qq - tau**2 - r1**2 - 2 * r2**2, 4),
     )
-    return SlopeConstants(
-        c0=c0,
-        c1=clean(c1, 1),
-        c2=c2,
-        is_odd=is_odd,
-        tau=tau,
-        c3=c3,
-        b2=b2,
-        r1=r1,
-        r2=r2,
-        s3=s3,
-        covariances=covariances,
-    )
+    slope = dict(c1=c1, c2=c2, tau=tau, c3=c3, b2=b2, r1=r1, r2=r2, s3=s3)
+    return SlopeConstants(c0=c0, is_odd=is_odd, covariances=covariances, **slope)
 
 
 def _mean(student: Activation) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.interpolate import PPoly, make_interp_spline
@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from firststep.activations import Activation, activation
 from firststep.checks import number
 from firststep.errors import NotConverged
-from firststep.numerics.quadrature import legendre, shifted_moments
+from firststep.numerics.quadrature import gaussian_panels, panels, shifted_moments
 from firststep.problem import Problem
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ class TauStar:
 
 
 def theorem_seven_bound(problem: Problem, constant: float = 1.0) -> float:
-    """10 tau* + C (sqrt(tau* d/n) + d/n), d/n = 1/alpha.
-
-    The bound of [Ba] Thm 7 on the risk after a large step.
+    """10 tau* + C (sqrt(tau* d/n) + d/n), d/n = 1/alpha: [Ba] Thm 7 on the risk of a large step.
 
     The theorem says that some C exists; ``constant`` is C, so only the shape in alpha and the term
     10 tau* are meaningful. It holds for alpha large enough, a bounded student, student and teacher
@@ -48,10 +46,8 @@ def theorem_seven_bound(problem: Problem, constant: float = 1.0) -> float:
     return 10 * tau + constant * (math.sqrt(tau / problem.alpha) + 1 / problem.alpha)
 
 
-def tau_star(student: Any, teacher: Any) -> TauStar:
-    """inf over real kappa of E[(s*(x1) - E_x2 s(kappa x1 + x2))^2], x1, x2 i.i.d.
-
-    N(0, 1): [Ba] (5.1).
+def tau_star(student: object, teacher: object) -> TauStar:
+    """[Ba] (5.1): inf over real kappa of E[(s*(x1) - E_x2 s(kappa x1 + x2))^2], x1, x2 ~ N(0, 1).
 
     The functions enter as they are given. [Ba] Assumption 1 has both of mean zero and Thm 7 a
     bounded student; (5.1) has neither a free amplitude nor a free constant. F(t) = E s(t + x2) is
@@ -74,20 +70,13 @@ def _tau_star(student: Activation, teacher: Activation) -> TauStar:
     misfit, finer = (_Misfit(student, teacher, table, density) for density in (1, 2))
     positive = np.concatenate([np.arange(0.25, 12, 0.25), np.geomspace(12, 1e4, 25)])
     grid = np.concatenate([-positive[::-1], [0.0], positive])
-    with np.errstate(
-        all="ignore"
-    ):  # fast growing students overflow far out, where they are of no use
+    with np.errstate(all="ignore"):  # fast growing students overflow far out, and are no use there
         pairs = np.array([misfit.of_both_signs(kappa) for kappa in positive])
         values = np.concatenate([pairs[::-1, 1], [misfit(0.0)], pairs[:, 0]])
         valleys = 1 + np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:]))
         deepest = valleys[np.argsort(values[valleys])][:4]
-        found = [misfit.minimum(grid[i - 1], grid[i + 1]) for i in deepest] + [
-            0.0,
-            grid[0],
-            grid[-1],
-            math.inf,
-            -math.inf,
-        ]
+        found = [misfit.minimum(grid[i - 1], grid[i + 1]) for i in deepest]
+        found += [0.0, grid[0], grid[-1], math.inf, -math.inf]
         depth = {kappa: misfit(kappa) for kappa in found}
         # Of equally good ones the smallest, and the positive of two signs.
         good = [kappa for kappa in found if depth[kappa] <= min(depth.values()) + 1e-12 * scale]
@@ -101,10 +90,7 @@ def _tau_star(student: Activation, teacher: Activation) -> TauStar:
 
 
 class _Misfit:
-    """E[(s*(x) - F(kappa x))^2] as a function of kappa.
-
-    By a fixed rule in x that is graded towards 0, for large kappa.
-    """
+    """E[(s*(x) - F(kappa x))^2] by a fixed rule in x, graded towards 0 for large kappa."""
 
     def __init__(
         self, student: Activation, teacher: Activation, table: PPoly, density: int
@@ -113,10 +99,8 @@ class _Misfit:
         near = 2.0 ** (-np.arange(2 * density, 14 * density + 1) / density)
         far = np.arange(1, 18 * density + 1) / (2 * density)
         half = np.concatenate([near, far, [abs(k) for k in teacher.kinks if abs(k) < 9]])
-        self.x, weights = _panels(
-            np.unique(np.concatenate([-half, [0.0], half])), 8 + 2 * density
-        )  # symmetric
-        self.weights = weights * np.exp(-(self.x**2) / 2) / math.sqrt(2 * math.pi)
+        edges = np.unique(np.concatenate([-half, [0.0], half]))  # symmetric
+        self.x, self.weights = gaussian_panels(edges, 8 + 2 * density)
         self.target = teacher.evaluate(self.x)
 
     def __call__(self, kappa: float, use_table: bool = True) -> float:
@@ -125,9 +109,8 @@ class _Misfit:
         t = kappa * self.x
         if use_table:
             return self._mean_square(self.smoothed(t))
-        return self._mean_square(
-            shifted_moments(self.student.evaluate, t, np.ones_like(t), self.student.kinks)[0]
-        )
+        moments = shifted_moments(self.student.evaluate, t, np.ones_like(t), self.student.kinks)
+        return self._mean_square(moments.mean)
 
     def of_both_signs(self, kappa: float) -> tuple[float, float]:
         fitted = self.smoothed(kappa * self.x)
@@ -138,42 +121,27 @@ class _Misfit:
         return value if math.isfinite(value) else math.inf
 
     def _at_infinity(self, sign: float) -> float:
-        """The limit kappa -> +-infinity, or infinity where F has no finite limits.
-
-        Then there is none, or it is no infimum.
-        """
-        once, again = (
-            self.smoothed(sign * reach * np.array([-1.0, 1.0])) for reach in (1e12, 1e13)
-        )
+        """The limit kappa -> +-infinity; infinity where F has none: it is no infimum then."""
+        ends = sign * np.array([-1.0, 1.0])
+        once, again = (self.smoothed(reach * ends) for reach in (1e12, 1e13))
         if not np.all(np.abs(once - again) <= 1e-10 * (1 + np.abs(once))):
             return math.inf
         return self._mean_square(np.where(self.x > 0, again[1], again[0]))
 
     def smoothed(self, t: Float[Array, " t"], order: int = 0) -> Float[Array, " t"]:
-        """F, or its derivative of order 1 or 2, from the table.
-
-        Beyond the table by twelve Gauss-Hermite nodes.
-        """
+        """F, or its derivative of order 1 or 2: from the table, or by Gauss-Hermite beyond it."""
         values: Float[Array, " t"] = self.table(np.clip(t, -_TABLE_REACH, _TABLE_REACH), nu=order)
         if np.any(far := np.abs(t) > _TABLE_REACH):
-            weights = (
-                _TAIL_WEIGHTS
-                * np.polynomial.hermite_e.hermeval(_TAIL_NODES, np.eye(3)[order])
-                / math.sqrt(2 * math.pi)
-            )
+            hermite = np.polynomial.hermite_e.hermeval(_TAIL_NODES, np.eye(3)[order])
+            weights = _TAIL_WEIGHTS * hermite / math.sqrt(2 * math.pi)
             values[far] = self.student.evaluate(t[far][:, None] + _TAIL_NODES) @ weights
         return values
 
     def minimum(self, left: float, right: float) -> float:
         """The lowest point of a valley: Brent's method, then Newton steps while they help."""
-        kappa = float(
-            minimize_scalar(
-                self,
-                bounds=(left, right),
-                method="bounded",
-                options={"xatol": 1e-5 * (right - left)},
-            ).x
-        )
+        options = {"xatol": 1e-5 * (right - left)}
+        found = minimize_scalar(self, bounds=(left, right), method="bounded", options=options)
+        kappa = float(found.x)
         value = self(kappa)
         for _ in range(4):
             t = kappa * self.x
@@ -186,32 +154,18 @@ class _Misfit:
         return kappa
 
 
-def _panels(
-    edges: Float[Array, " edges"], count: int
-) -> tuple[Float[Array, " x"], Float[Array, " x"]]:
-    """Gauss-Legendre nodes and weights on the panels between ``edges``."""
-    nodes, weights = legendre(count)
-    half = np.diff(edges)[:, None] / 2
-    return ((edges[:-1] + edges[1:])[:, None] / 2 + half * nodes).ravel(), (half * weights).ravel()
-
-
 def _smoothed_table(student: Activation) -> PPoly:
-    """F(t) = integral of s(y) exp(-(y - t)^2/2)/sqrt(2 pi) for |t| <= 32 as a spline.
-
-    F is analytic, kinks or not.
-    """
+    """F(t) = integral of s(y) exp(-(y - t)^2/2)/sqrt(2 pi), |t| <= 32, as a spline: analytic."""
     reach, block = 9.0, int(4 / _TABLE_STEP)
     t = np.arange(-_TABLE_REACH, _TABLE_REACH + _TABLE_STEP, _TABLE_STEP)
     edges = np.arange(t[0] - reach, t[-1] + reach + 0.25, 0.25)
-    y, weights = _panels(
-        np.unique(np.concatenate([edges, [k for k in student.kinks if abs(k) < edges[-1]]])), 10
-    )
+    kinks = [kink for kink in student.kinks if abs(kink) < edges[-1]]
+    y, weights = panels(np.unique(np.concatenate([edges, kinks])), 10)
     weighted = student.evaluate(y) * weights / math.sqrt(2 * math.pi)
     values = np.empty_like(t)
     for start in range(0, t.size, block):
         here = t[start : start + block]
         close = slice(*np.searchsorted(y, [here[0] - reach, here[-1] + reach]))
-        values[start : start + block] = (
-            np.exp(-((y[close] - here[:, None]) ** 2) / 2) @ weighted[close]
-        )
+        bell = np.exp(-((y[close] - here[:, None]) ** 2) / 2)
+        values[start : start + block] = bell @ weighted[close]
     return PPoly.from_spline(make_interp_spline(t, values, k=7))

@@ -22,10 +22,7 @@ _ROUNDING = 1e-13  # of the root mean square: a smaller linear coefficient count
 
 @dataclass(frozen=True)
 class SmallStep:
-    """Risks at d = infinity without a step and with one of size eta = step = O(1).
-
-    And the scalars they are made of.
-    """
+    """Risks at d = infinity without a step and with one of size eta = step = O(1), and why."""
 
     problem: Problem
     random_features_risk: float  # R0
@@ -76,11 +73,8 @@ def small_step(problem: Problem) -> SmallStep:
     direction: w = D/(D + beta S c2^2/2). Where E at = 0 (all of [Ba]), c0 != 0 or c2 = 0, delta >=
     0; else the step may harm. A teacher with a mean and a student without one is refused.
     """
-    constants = _constants(problem)
-    ridge = _positive_ridge(problem)
-    return _assemble(
-        problem, constants, ridge, problem.alpha, _residual_ratio(constants, ridge, problem.alpha)
-    )
+    constants, ridge, alpha = _constants(problem), _positive_ridge(problem), problem.alpha
+    return _assemble(problem, constants, ridge, alpha, _residual_ratio(constants, ridge, alpha))
 
 
 def small_step_limit_alpha(problem: Problem) -> SmallStep:
@@ -89,9 +83,7 @@ def small_step_limit_alpha(problem: Problem) -> SmallStep:
 
 
 def small_step_limit_beta(problem: Problem) -> float:
-    """lim beta * delta for beta -> infinity; delta itself vanishes.
-
-    It depends neither on the ridge (> 0) nor on |v|.
+    """lim beta * delta for beta -> infinity, whatever the ridge (> 0) and |v|; delta vanishes.
 
     beta S/ridge -> t, the positive root of alpha = mu2^2 t + x with x = c1^2 t/(1 + c1^2 t) = beta
     m and g = 1 - x; then 1 - Gamma = (mu2^2 t + x g)/alpha, w = 1/(1 + t c2^2/2), or 0 if c0 != 0,
@@ -111,15 +103,8 @@ def small_step_limit_beta(problem: Problem) -> float:
     x, g = it.linear * t / (1 + it.linear * t), 1 / (1 + it.linear * t)
     w = 1 / (1 + it.quadratic * t)
     readout = 2 * g * it.readout_variance + w * (2 * g - 1 + w) * it.readout_mean
-    return (
-        it.teacher_linear**2
-        * it.step
-        * x
-        * g
-        * readout
-        * problem.alpha
-        / (it.nonlinear * t + x * g)
-    )
+    kept = (it.nonlinear * t + x * g) / problem.alpha  # 1 - Gamma
+    return it.teacher_linear**2 * it.step * x * g * readout / kept
 
 
 def _constants(problem: Problem) -> _Constants:
@@ -127,17 +112,12 @@ def _constants(problem: Problem) -> _Constants:
     has_mean = abs(student.mean) > NO_MEAN * math.sqrt(student.second_moment)
     if not has_mean and abs(teacher.mean) > NO_MEAN * math.sqrt(teacher.second_moment):
         hint = f"take {teacher.mean:.12g} off the teacher, or add a constant to the student"
-        raise InvalidParameter(
-            "teacher",
-            "of Gaussian mean zero where the student's is zero",
-            f"mean {teacher.mean:.6g}",
-            hint,
-        )
+        allowed = "of Gaussian mean zero where the student's is zero"
+        raise InvalidParameter("teacher", allowed, f"mean {teacher.mean:.6g}", hint)
+    is_linear = abs(student.linear) > _ROUNDING * math.sqrt(student.second_moment)
     return _Constants(
         beta=problem.beta,
-        linear=student.linear**2
-        if abs(student.linear) > _ROUNDING * math.sqrt(student.second_moment)
-        else 0.0,
+        linear=student.linear**2 if is_linear else 0.0,
         nonlinear=student.nonlinear_variance,
         quadratic=math.inf if has_mean else student.quadratic**2 / 2,
         teacher_linear=teacher.linear**2,
@@ -168,22 +148,18 @@ def gradient_norm_square(problem: Problem) -> float:
 
 
 def _positive_ridge(problem: Problem) -> float:
-    if len(problem.ridges) > 1:
-        raise InvalidParameter(
-            "ridge", "a single value", f"{len(problem.ridges)} values", "call once for each"
-        )
-    if problem.ridges[0] == 0:
-        raise InvalidParameter(
-            "ridge", "a number > 0", 0, "a small ridge such as 1e-8 comes close to none"
-        )
-    return problem.ridges[0]
+    first, *others = problem.ridges
+    if others:
+        given = f"{len(problem.ridges)} values"
+        raise InvalidParameter("ridge", "a single value", given, "call once for each")
+    if first == 0:
+        hint = "a small ridge such as 1e-8 comes close to none"
+        raise InvalidParameter("ridge", "a number > 0", 0, hint)
+    return first
 
 
 def _resolvent(it: _Constants, ridge: float, S: float) -> tuple[float, float, float]:
-    """D, m and g = rho m from D m^2 + b m - k = 0, k = c1^2 S, b = D + k (beta - 1).
-
-    Nothing cancels, and c1 = 0 is allowed.
-    """
+    """D, m and g = rho m from D m^2 + b m - k = 0, k = c1^2 S, b = D + k (beta - 1)."""
     D, k = ridge + it.nonlinear * S, it.linear * S
     b = D + k * (it.beta - 1)
     root = math.hypot(b, 2 * math.sqrt(D) * math.sqrt(k))
@@ -194,32 +170,25 @@ def _resolvent(it: _Constants, ridge: float, S: float) -> tuple[float, float, fl
 
 def _rise(it: _Constants, ridge: float, D: float, m: float, g: float) -> float:
     """r'(S) of ``small_step``."""
-    return (
-        it.beta
-        * (ridge / D)
-        / (D * (1 + m))
-        * (it.nonlinear + (ridge / D) * it.linear * g * g / (1 + m * g))
-    )
+    share = it.nonlinear + (ridge / D) * it.linear * g * g / (1 + m * g)
+    return it.beta * (ridge / D) / (D * (1 + m)) * share
 
 
 def _residual_ratio(it: _Constants, ridge: float, alpha: float) -> float:
-    """S, the root of S (alpha + r(S)/S) = alpha.
+    """S, the root of S (alpha + r(S)/S) = alpha, whose left side grows with S.
 
-    R(S)/S = beta (mu2^2 + c1^2 g)/(D (1 + m)) falls, the left side grows with S.
+    r(S)/S = beta (mu2^2 + c1^2 g)/(D (1 + m)) falls.
     """
 
     def total(S: float) -> float:
         D, m, g = _resolvent(it, ridge, S)
         return alpha + it.beta * (it.nonlinear + it.linear * g) / (D * (1 + m))
 
+    def gap(log_S: float) -> float:
+        return math.log(alpha / total(math.exp(log_S))) - log_S
+
     lowest = -math.log1p(it.beta * (it.nonlinear + it.linear) / (alpha * ridge))
-    log_root = brentq(
-        lambda log_S: math.log(alpha / total(math.exp(log_S))) - log_S,
-        lowest - 1e-6,
-        1e-6,
-        xtol=1e-13,
-    )
-    S = math.exp(log_root)
+    S = math.exp(brentq(gap, lowest - 1e-6, 1e-6, xtol=1e-13))
     for _ in range(2):
         S -= (S * total(S) - alpha) / (alpha + _rise(it, ridge, *_resolvent(it, ridge, S)))
     return min(S, 1.0)
@@ -229,9 +198,8 @@ def _assemble(problem: Problem, it: _Constants, ridge: float, alpha: float, S: f
     D, m, g = _resolvent(it, ridge, S)
     nonlinear_part = it.nonlinear * S / D  # 1 - ridge/D
     kept = S * (1 + _rise(it, ridge, D, m, g) / alpha) if alpha < math.inf else 1.0  # 1 - Gamma
-    rest = (
-        m * g + it.beta * m / (1 + m) + g * nonlinear_part * (1 + ridge / D)
-    )  # Gamma with every term positive
+    # Gamma with every term positive.
+    rest = m * g + it.beta * m / (1 + m) + g * nonlinear_part * (1 + ridge / D)
     share = it.nonlinear * nonlinear_part + it.linear * g * rest / (1 + m * g)
     Gamma = it.beta * S / (alpha * D * (1 + m)) * share
     unlearned = nonlinear_part * g + (ridge / D) * g * g * (1 + m) / (1 + m * g)

@@ -11,16 +11,11 @@ from firststep.theory.closed_forms.small_step import gradient_norm_square, small
 
 @dataclass(frozen=True)
 class WeightSpectrum:
-    """Singular values of W1 = W0 + eta c1s v a^T (d x N), and overlaps of its top vectors.
-
-    Overlaps are squared; d = infinity.
-    """
+    """Singular values of W1 = W0 + eta c1s v a^T (d x N), overlaps of top vectors; d = infinity."""
 
     problem: Problem
     strength: float  # theta = eta |c1s| |v| |a|, |a|^2 = E at^2
-    threshold: (
-        float  # eta_c: the step above which a singular value leaves the bulk; infinity if none does
-    )
+    threshold: float  # eta_c: the step above which a singular value leaves the bulk, or infinity
     bulk_low: float  # |sqrt(beta) - 1|
     bulk_high: float  # sqrt(beta) + 1
     top: float  # the outlier, or bulk_high
@@ -34,9 +29,7 @@ class WeightSpectrum:
 
 
 def weight_spectrum(problem: Problem) -> WeightSpectrum:
-    """The spectrum after a small step (step_exponent = 0).
-
-    The rest of the gradient has vanishing operator norm ([Ba] Prop. 2).
+    """After a small step (step_exponent = 0): the rest of the gradient vanishes ([Ba] Prop. 2).
 
     theta = eta |c1s| |v| sqrt(E at^2). If theta^4 > beta, that is
     eta > eta_c = beta^(1/4)/(|c1s| |v| sqrt(E at^2)):
@@ -92,10 +85,7 @@ def isotropic_spectrum(beta: float, variance: float, theta: float) -> IsotropicS
     """
     scale = math.sqrt(variance)
     low, high = scale * abs(math.sqrt(beta) - 1), scale * (math.sqrt(beta) + 1)
-    square = theta * theta
-    top = (
-        math.sqrt((1 + variance / square) * (beta * variance + square))
-        if square > math.sqrt(beta) * variance
-        else high
-    )
+    square, top = theta * theta, high
+    if square > math.sqrt(beta) * variance:
+        top = math.sqrt((1 + variance / square) * (beta * variance + square))
     return IsotropicSpectrum(low, high, top)

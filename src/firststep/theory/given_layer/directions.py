@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,21 +36,19 @@ class Directions:
 
     def fewer(self) -> Directions:
         """All but the last, because the layer is too steep along so many for a grid."""
-        reason = (
-            f"{self.reason}; number {self.count} is left out, the layer is too steep along so many"
-        )
-        return Directions(self.vectors[:, :-1], self.singular_values, self.matrix, reason)
+        why = f"number {self.count} is left out, the layer is too steep along so many"
+        return replace(self, vectors=self.vectors[:, :-1], reason=f"{self.reason}; {why}")
 
     def towards(self, teachers: Float[Array, "d J"]) -> Directions:
         """The same, each singular vector with the sign of its overlap with the teacher."""
         if self.matrix == "given":
             return self
         signs = np.where(teachers.sum(axis=1) @ self.vectors < 0, -1.0, 1.0)
-        return Directions(self.vectors * signs, self.singular_values, self.matrix, self.reason)
+        return replace(self, vectors=self.vectors * signs)
 
 
 def choose_directions(
-    weights: Float[Array, "d N"], initial: Float[Array, "d N"] | None, asked: Any
+    weights: Float[Array, "d N"], initial: Float[Array, "d N"] | None, asked: object
 ) -> Directions:
     """The leading left singular vectors of W1 - W0 (of W1 if W0 is not known), or those given.
 
@@ -61,7 +59,7 @@ def choose_directions(
     """
     if isinstance(asked, str) and asked == "auto":
         count = None
-    elif np.ndim(asked) > 0:
+    elif np.asarray(asked).ndim > 0:
         return _given(np.asarray(asked, dtype=float), weights.shape[0])
     else:
         count = whole("directions", asked, 0, MOST)
@@ -73,19 +71,14 @@ def choose_directions(
     if count is not None:
         if count > most:
             raise InvalidParameter("directions", f"at most {most} for these weights", count)
-        reason = (
-            f"the {count} leading of {name}, as asked"
-            if count
-            else "none, as asked: the Gaussian equivalent of the layer"
-        )
+        reason = "none, as asked: the Gaussian equivalent of the layer"
+        if count:
+            reason = f"the {count} leading of {name}, as asked"
         return Directions(vectors[:, :count], values, name, reason)
-    ratios = [
-        values[j] / max(values[j + 1], 1e-300) if j + 1 < len(values) else math.inf
-        for j in range(most)
-    ]
     usual = float(np.linalg.norm(weights)) / math.sqrt(len(weights))
     along = np.linalg.norm(vectors.T @ weights, axis=1)
-    standing = [j + 1 for j in range(most) if ratios[j] > GAP and along[j] > GAP * usual]
+    has_gap = values > GAP * np.append(values[1:], -math.inf)  # nothing is behind the last
+    standing = [j + 1 for j in range(most) if has_gap[j] and along[j] > GAP * usual]
     count = max(standing, default=1)
     shown = ", ".join(f"{value:.3g}" for value in values[: count + 1])
     why = f"the last gap larger than {GAP:g} is after number {count}"
@@ -121,8 +114,7 @@ def leading_singular_vectors(
 ) -> tuple[Float[Array, "d count"], Float[Array, " count"]]:
     """Left vectors and values, by a block Krylov space from fixed start vectors.
 
-    A value that stands out of a bulk is exact; those at the edge of the bulk come out a little too
-    small.
+    A value that stands out of a bulk is exact; those at its edge come out a little too small.
     """
     rows, columns = matrix.shape
     width = min(count + 3, rows, columns)

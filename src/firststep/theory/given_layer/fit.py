@@ -66,10 +66,7 @@ class Scaling:
 
 
 class Jacobian:
-    """Q of the small copy of a layer, on the span Psi of the functions of kappa that V can be.
-
-    Q ~ Psi Qm Psi^T.
-    """
+    """Q ~ Psi Qm Psi^T of the small copy, Psi spanning the functions of kappa that V can be."""
 
     def __init__(self, layer: Layer, inverse: Float[Array, "N N"]) -> None:
         self._root = np.sqrt(layer.omega)
@@ -156,10 +153,7 @@ def _mixed(
 
 
 def first_guess(layer: Layer, scaling: Scaling) -> Float[Array, " K"]:
-    """level = offset + ratio t/(tau + t/level), ratio = N/n.
-
-    V if every Sigma_k were t times the identity, t its mean diagonal.
-    """
+    """level = offset + ratio t/(tau + t/level), ratio = N/n: as if every Sigma_k were t."""
     offset, tau, nodes = scaling.offset, scaling.tau, len(layer.omega)
     ratio = layer.width / layer.samples
     if tau == 0:

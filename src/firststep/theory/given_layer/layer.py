@@ -30,7 +30,10 @@ class LowRank:
     neurons: Float[Array, "r N"]
 
     @classmethod
-    def of(cls, matrix: Float[Array, "K N"], omega: Float[Array, " K"]) -> LowRank:
+    def of(
+        cls, matrix: Float[Array, "K N"], omega: Float[Array, " K"], matrices: Matrices
+    ) -> LowRank:
+        """The neurons' part where the matrices live."""
         root = np.sqrt(omega)[:, None]
         weighted = root * matrix
         count = len(omega)
@@ -40,15 +43,12 @@ class LowRank:
         else:
             basis = _range(weighted)
         if basis.shape[1] >= count:
-            return cls(np.eye(count), matrix)
-        return cls(basis / root, basis.T @ weighted)
+            return cls(np.eye(count), matrices.put(matrix))
+        return cls(basis / root, matrices.put(basis.T @ weighted))
 
 
 def _range(matrix: Float[Array, "K N"]) -> Float[Array, "K r"]:
-    """An orthonormal basis of the columns, from products with fixed test vectors.
-
-    Grown until nothing is left.
-    """
+    """An orthonormal basis of the columns, from more test vectors until nothing is left."""
     generator = np.random.default_rng(0)
     size = max(float(np.linalg.norm(matrix)), 1e-300)
     width = 48
@@ -85,9 +85,7 @@ class Layer:
     def mix(self, weights: Float[Array, " K"]) -> Float[Array, "N N"]:
         """sum_k weights_k Sigma_k, a new matrix."""
         put = self.matrices.put
-        inner = [
-            put(each.nodes.T @ (weights[:, None] * each.nodes)) for each in (self.slope, self.mean)
-        ]
+        inner = [put(m.nodes.T @ (weights[:, None] * m.nodes)) for m in (self.slope, self.mean)]
         total = (self.slope.neurons.T @ inner[0]) @ self.slope.neurons
         total *= self.gram
         total += (self.mean.neurons.T @ inner[1]) @ self.mean.neurons
@@ -113,10 +111,7 @@ class Layer:
         return self.traces(self.matrices.symmetric_product(inverse @ self.mix(weights), inverse))
 
     def small(self, neurons: int, weights: Float[Array, "d N"], seed: int = 0) -> Layer:
-        """The layer of some neurons and as large a share of the coordinates.
-
-        ``weights`` are those across the directions.
-        """
+        """Some neurons and as large a share of the coordinates; ``weights``: those across."""
         dimension, width = weights.shape
         generator = np.random.default_rng(seed)
         some = np.sort(generator.choice(width, neurons, replace=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,8 @@ class Matrices:
     """NumPy's way."""
 
     xp: Any = np
+    backend: str = "numpy"
+    packages: tuple[str, ...] = ()  # beyond those of every result
 
     def put(self, array: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """The array where the matrices live."""
@@ -77,16 +80,17 @@ def _symmetric(matrix: Float[Array, "N N"]) -> Float[Array, "N N"]:
 class DeviceMatrices(Matrices):
     """The same on a JAX device; to be used where JAX is in double precision."""
 
-    def __init__(self, jax: Any) -> None:  # the module
+    backend, packages = "jax", ("jax", "jaxlib")
+
+    def __init__(self, jax: ModuleType) -> None:
         self.xp, self._linalg = jax.numpy, jax.scipy.linalg
 
     def put(self, array: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.xp.asarray(array, dtype=self.xp.float64)
 
     def inverse(self, matrix: Float[Array, "N N"]) -> Float[Array, "N N"]:
-        linalg = self._linalg
-        factor = linalg.cho_factor(matrix, lower=True)
-        inverse = linalg.cho_solve(factor, self.xp.eye(len(matrix)))
+        factor = self._linalg.cho_factor(matrix, lower=True)
+        inverse = self._linalg.cho_solve(factor, self.xp.eye(len(matrix)))
         if not bool(self.xp.isfinite(inverse[0, 0])):
             raise NotConverged(NOT_POSITIVE)
         return (inverse + inverse.T) / 2

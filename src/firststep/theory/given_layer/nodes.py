@@ -58,15 +58,9 @@ class Neurons:
         if len(self.along) > 1:
             strength = np.linalg.norm(self.along, axis=0)
             place = kappa @ (self.along / np.maximum(strength, 1e-300))
-        family = Family(
-            function=self.student.evaluate,
-            kinks=self.student.kinks,
-            bias=self.bias,
-            strength=strength,
-            scale=self.scale,
-        )
+        evaluate, kinks = self.student.evaluate, self.student.kinks
         try:
-            return family.moments(place)
+            return Family(evaluate, kinks, self.bias, strength, self.scale).moments(place)
         except TooSteep as error:
             raise NotConverged(f"the student: {error}") from None
 
@@ -76,10 +70,7 @@ class Neurons:
 
 @dataclass(frozen=True)
 class Target:
-    """The teacher in the same coordinates.
-
-    Y = sum_j s_j(gamma_j.kappa + <theta_j, x_perp>) + noise.
-    """
+    """The teacher in them: y = sum_j s_j(gamma_j.kappa + <theta_j, x_perp>) + noise."""
 
     terms: tuple[Activation, ...]  # s_j
     gamma: Float[Array, "k J"]
@@ -91,14 +82,8 @@ class Target:
         shift = kappa @ self.gamma
         widths = np.maximum(np.sqrt(np.diag(self.across)), NARROW)
         single = [
-            shifted_moments(
-                term.evaluate,
-                shift[:, j],
-                np.full(len(kappa), widths[j]),
-                term.kinks,
-                TEACHER_NODES,
-            )
-            for j, term in enumerate(self.terms)
+            shifted_moments(term.evaluate, a, np.full_like(a, width), term.kinks, TEACHER_NODES)
+            for term, a, width in zip(self.terms, shift.T, widths, strict=True)
         ]
         h0 = np.sum([each.mean for each in single], axis=0)
         h1 = np.stack([each.slope for each in single], axis=1)
@@ -181,9 +166,7 @@ def _size(spacing: list[float]) -> float:
 
 
 def _grid(spacing: list[float]) -> tuple[Float[Array, "K k"], Float[Array, " K"]]:
-    axes = [
-        each * np.arange(-np.floor(REACH / each), np.floor(REACH / each) + 1) for each in spacing
-    ]
+    axes = [h * np.arange(-np.floor(REACH / h), np.floor(REACH / h) + 1) for h in spacing]
     kappa = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(spacing))
     kappa = kappa[(kappa**2).sum(axis=1) <= REACH**2]
     omega = np.exp(-(kappa**2).sum(axis=1) / 2)

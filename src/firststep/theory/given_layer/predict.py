@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,15 +26,15 @@ _INSIDE = 1e-10  # squared norm, of the largest, of a neuron that lies inside th
 
 
 def predict_features(
-    weights: Any,
+    weights: object,
     problem: Problem,
-    teacher: Any,
+    teacher: object,
     *,
-    teacher_terms: Any = (),
-    initial: Any = None,
-    directions: Any = "auto",
-    bias: Any = None,
-    covariance: Any = None,
+    teacher_terms: object = (),
+    initial: object = None,
+    directions: object = "auto",
+    bias: object = None,
+    covariance: object = None,
     neurons: str = "columns",
     backend: str = "numpy",
     device: str = "auto",
@@ -80,24 +80,7 @@ def predict_features(
     )
     with matrices_on(backend, device) as matrices:
         seen = Conditioned.of(given, directions)
-        labels = seen.target.moments(seen.grid.kappa)
-        along = matrices.put(seen.teachers.T @ seen.across)
-        solve = Solver(seen.layer(matrices, given.sizes.samples), seen.across)
-        solutions = tuple(solve(ridge, labels, along) for ridge in problem.ridges)
-    return FeaturePrediction(
-        problem=problem.replace(dimension=given.sizes.dimension),
-        sizes=given.sizes,
-        directions=seen.directions,
-        alignments=seen.target.gamma,
-        teacher_terms=given.terms[1:],
-        spike_strengths=np.sqrt((seen.neurons.along**2).mean(axis=1)),
-        grid=seen.grid,
-        target=labels,
-        solutions=solutions,
-        backend=backend,
-        seconds=time.perf_counter() - started,
-        versions=versions(*(("jax", "jaxlib") if backend == "jax" else ())),
-    )
+        return seen.predicted(given, matrices, started)
 
 
 @dataclass(frozen=True)
@@ -112,7 +95,7 @@ class Conditioned:
     grid: Grid
 
     @classmethod
-    def of(cls, given: GivenLayer, asked: Any) -> Conditioned:
+    def of(cls, given: GivenLayer, asked: object) -> Conditioned:
         """On the directions asked for; of automatic ones as many as a grid can resolve."""
         white = _White.of(given)
         chosen = choose_directions(white.weights, white.initial, white.of_directions(asked))
@@ -142,19 +125,36 @@ class Conditioned:
                     grid=grid,
                 )
 
+    def predicted(self, given: GivenLayer, matrices: Matrices, started: float) -> FeaturePrediction:
+        """The fits of all ridges: (1) to (3) of ``fit``; ``started`` is when the call did."""
+        target = self.target.moments(self.grid.kappa)
+        along = matrices.put(self.teachers.T @ self.across)
+        solve = Solver(self.layer(matrices, given.sizes.samples), self.across)
+        return FeaturePrediction(
+            problem=given.problem.replace(dimension=given.sizes.dimension),
+            sizes=given.sizes,
+            directions=self.directions,
+            alignments=self.target.gamma,
+            teacher_terms=given.terms[1:],
+            spike_strengths=np.sqrt((self.neurons.along**2).mean(axis=1)),
+            grid=self.grid,
+            target=target,
+            solutions=tuple(solve(ridge, target, along) for ridge in given.problem.ridges),
+            backend=matrices.backend,
+            seconds=time.perf_counter() - started,
+            versions=versions(*matrices.packages),
+        )
+
     def layer(self, matrices: Matrices, samples: int) -> Layer:
         """What the equations need, where the matrices live."""
-        omega, put = self.grid.omega, matrices.put
+        omega, across = self.grid.omega, matrices.put(self.across)
         mean, slope, scatter = self.neurons.moments(self.grid.kappa)
-        parts = [LowRank.of(each, omega) for each in (mean, slope)]
-        mean_part, slope_part = (LowRank(each.nodes, put(each.neurons)) for each in parts)
-        across = put(self.across)
         return Layer(
             matrices=matrices,
             omega=omega,
-            mean=mean_part,
-            slope=slope_part,
-            scatter=put(scatter),
+            mean=LowRank.of(mean, omega, matrices),
+            slope=LowRank.of(slope, omega, matrices),
+            scatter=matrices.put(scatter),
             gram=across.T @ across,
             samples=samples,
         )
@@ -184,9 +184,9 @@ class _White:
         start = None if initial is None else root.T @ initial
         return cls(root.T @ weights, root.T @ teachers, start, root)
 
-    def of_directions(self, asked: Any) -> Any:
+    def of_directions(self, asked: object) -> object:
         """Directions given for the inputs x = root g, as directions for g."""
-        if self.root is None or np.ndim(asked) == 0:
+        if self.root is None or np.asarray(asked).ndim == 0:
             return asked
         array = np.asarray(asked, dtype=float)
         return self.root.T @ array if array.shape[:1] == self.root.shape[:1] else array

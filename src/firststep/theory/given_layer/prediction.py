@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -178,8 +177,7 @@ class FeaturePrediction(Shown):
     def notes(self) -> Iterator[str]:
         """How well it was solved."""
         counts = sum(each.evaluations for each in self.solutions)
-        error = self.node_error
-        good = f"{max(error, 1e-16):.0e}" if math.isfinite(error) else "-"
+        good = f"{max(self.node_error, 1e-16):.0e}"
         steps = f"{counts} evaluation{'s' if counts != 1 else ''}"
         nodes = f"{len(self.grid.omega)} nodes good to {good}"
         yield f"  residual {self.residual:.1e} after {steps}, {nodes}"

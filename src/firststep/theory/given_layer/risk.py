@@ -43,10 +43,7 @@ class Solution:
 
 
 class Solver:
-    """Solves one layer for several ridges.
-
-    The small copy is made once, and solved first for each of them.
-    """
+    """Solves one layer for several ridges, each first for a small copy that is made once."""
 
     def __init__(self, layer: Layer, across: Float[Array, "d N"]) -> None:
         """``across``: the weights without their part along the directions."""
@@ -116,9 +113,7 @@ def amplified(
 
     right = root * edet
     size = float(np.linalg.norm(right))
-    functional = condition(
-        np.sqrt(layer.omega) / fixed.shrinkage
-    )  # of what is left, to sum omega e
+    functional = condition(np.sqrt(layer.omega) / fixed.shrinkage)  # of what is left
     f = condition(right)
     left = right - product(f)
     count = 1

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
     Values = Mapping[str, Float[Array, " batch"]]
+    Known = Mapping[str, Float[Array, "*shape"] | None]
 
 # Function values (problems x kappa x readout x student nodes) of one call on arrays whose values
 # are known: 32 MB on a CPU, and what keeps a GPU busy without filling its memory.
@@ -135,7 +136,7 @@ def trace(problem: Problem, bulk: str, fields: Mapping[str, Any]) -> Differentia
     )
 
 
-def _known(value: Any) -> Array | None:
+def _known(value: object) -> Float[Array, "*shape"] | None:
     """The numbers behind a value, also behind one that is being differentiated; None inside jit."""
     while isinstance(value, jax.core.Tracer):
         inner = getattr(value, "primal", getattr(value, "val", None))
@@ -145,8 +146,8 @@ def _known(value: Any) -> Array | None:
     return np.asarray(value, float)
 
 
-def _steps(problem: Problem, known: Mapping[str, Array | None]) -> bool:
-    def present(name: str) -> Array:
+def _steps(problem: Problem, known: Known) -> bool:
+    def present(name: str) -> Float[Array, "*shape"]:
         value = known[name]
         return np.asarray(getattr(problem, name)) if value is None else value
 
@@ -157,9 +158,7 @@ def _steps(problem: Problem, known: Mapping[str, Array | None]) -> bool:
     return bool(np.all(moving))
 
 
-def _sample(
-    problem: Problem, known: Mapping[str, Array | None], most: int = 64
-) -> dict[str, Array]:
+def _sample(problem: Problem, known: Known, most: int = 64) -> dict[str, Float[Array, " points"]]:
     """Points that stand for the batch when nodes are chosen: its corners and some of its inside."""
     own = {name: np.atleast_1d(getattr(problem, name))[:1].astype(float) for name in NUMERIC}
     flat = {

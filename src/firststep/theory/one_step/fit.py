@@ -13,6 +13,7 @@ It changes how S follows from V, and nothing of the resolvent or of the mean fea
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,8 +22,8 @@ from firststep.numerics.library import library_of
 from firststep.numerics.newton import BestResidual, Method, newton
 from firststep.theory.one_step.mean import forms, projection, smoother
 from firststep.theory.one_step.resolvent import Equations, equations, packed_overlaps, settle, start
-from firststep.theory.one_step.response import respond
-from firststep.theory.one_step.system import State, System, apply, flip, unfold
+from firststep.theory.one_step.response import Response, respond
+from firststep.theory.one_step.system import State, System, apply, flip, solve_each, unpack
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -47,12 +48,12 @@ class Look(NamedTuple):
 
     at: Equations
     asked: Float[Array, "batch K"]  # S = omega/(1 + V)
-    coupling: Float[Array, "batch K K"] | None  # H_kl H_lk, at finite d
     # Lambda S - y: with the S asked for at d = infinity; with the iterate's own at finite d, where
     # S is the unknown and the gap zero but for its derivative.
     gap: Float[Array, "batch Y"]
     residual: Float[Array, " batch"]  # the largest, relative
     keep: Iterate
+    coupling: Float[Array, "batch K K"] | None = None  # H_kl H_lk, at finite d
 
 
 class Solution(NamedTuple):
@@ -69,7 +70,7 @@ class Solution(NamedTuple):
         return self.residual < ACCEPTED
 
 
-class ReadoutFit(Method[System, Iterate]):
+class ReadoutFit(Method[System, Iterate, Look]):
     """How the readout is fitted, as equations for the state and S."""
 
 
@@ -81,51 +82,30 @@ class RidgeFit(ReadoutFit):
     ) -> Iterate:
         """Far from the solution Z is settled first."""
         lib = library_of(residual)
-        state = lib.either(
-            lib.xp.all(residual < NEAR),
-            lambda given: given,
-            lambda given: settle(system.bulk, given),
-            iterate.state,
-        )
-        return Iterate(state, iterate.shrunk)
+        is_near = lib.xp.all(residual < NEAR)
+        settled = partial(settle, system.bulk)
+        state = lib.either(is_near, lambda given: given, settled, iterate.state)
+        return iterate._replace(state=state)
 
     def examine(self, system: System, iterate: Iterate) -> Look:
         """The equations at an iterate."""
         state, before = iterate
         at = equations(system.bulk, state)
         xp, packed = library_of(before).xp, packed_overlaps(system, state)
-        mapping, omega, alpha, d = (
-            system.overlap_map,
-            system.omega,
-            system.alpha,
-            system.mean.dimension,
-        )
+        mapping, omega, d = system.overlap_map, system.omega, system.mean.dimension
         if d is None:
             asked = shrunk_weights(system, at, 0.0)
             gap = xp.sum(mapping * asked[:, None, :], -1) - packed
             residual = xp.maximum(at.residual, _overlap_gap(state, gap, packed))
-            return Look(
-                at=at,
-                asked=asked,
-                coupling=None,
-                gap=gap,
-                residual=residual,
-                keep=Iterate(state, asked),
-            )
+            return Look(at, asked, gap, residual, keep=Iterate(state, asked))
         fit = projection(system, state, at, forms(system, state, at), before)
         leverage, coupling = smoother(fit, omega.size)
-        asked = shrunk_weights(system, at, leverage / (alpha * d)[:, None])
+        asked = shrunk_weights(system, at, leverage / (system.alpha * d)[:, None])
         # In the far tails, where omega vanishes, S need not be known to its last digits.
         change = xp.max(xp.abs(asked / before - 1) * xp.minimum(1.0, 100 * omega), -1)
         gap = apply(mapping, before) - packed
-        return Look(
-            at=at,
-            asked=asked,
-            coupling=coupling,
-            gap=gap,
-            residual=xp.maximum(at.residual, change),
-            keep=iterate,
-        )
+        residual = xp.maximum(at.residual, change)
+        return Look(at, asked, gap, residual, keep=iterate, coupling=coupling)
 
     def step(self, system: System, iterate: Iterate, look: Look) -> Iterate:
         """The next iterate.
@@ -137,24 +117,37 @@ class RidgeFit(ReadoutFit):
         xp = library_of(before).xp
         found = respond(system.bulk, state, look.at)
         mapping, d = system.overlap_map, system.mean.dimension
-        pull = look.asked**2 / (system.omega * system.alpha[:, None])
         if d is None or look.coupling is None:
-            moved = (mapping * pull[:, None, :]) @ flip(mapping)
-            right = look.gap - apply(moved, found.force_shift)
-            change = _solve(np.eye(right.shape[-1]) + moved @ found.force_by_overlap, right)
-            after = look.asked
+            change, after = overlap_step(system, found, look.asked, look.gap), look.asked
         else:
+            pull = look.asked**2 / (system.omega * system.alpha[:, None])
             curvature = flip(mapping) @ found.force_by_overlap @ mapping
             curvature = curvature - look.coupling / d[:, None, None]
             force = found.force_shift + apply(found.force_by_overlap, look.gap)
             right = look.asked - before - pull * apply(flip(mapping), force)
-            moved = _solve(np.eye(system.omega.size) + pull[:, :, None] * curvature, right)
+            moved = solve_each(np.eye(system.omega.size) + pull[:, :, None] * curvature, right)
             after = before * xp.maximum(1 + moved / before, _LARGEST_FALL)
             change = look.gap + apply(mapping, after - before)
-        energy = found.energy_shift + apply(found.energy_by_overlap, change)
-        resolvent = found.resolvent_shift + apply(found.resolvent_by_overlap, change)
-        part = _inside(state, change, energy) if d is None else xp.ones_like(system.alpha)
-        return Iterate(moved_state(state, change, energy, resolvent, part), after)
+        energy, resolvent = found.along(change)
+        part = (_inside(state, change, energy) if d is None else xp.ones_like(d))[:, None]
+        # E stays positive.
+        energy = state.energy * xp.maximum(1 + part * energy / state.energy, _LARGEST_FALL)
+        return Iterate(state.moved(part * change, energy, part * resolvent), after)
+
+
+def overlap_step(
+    system: System, found: Response, shrunk: Float[Array, "batch K"], gap: Float[Array, "batch Y"]
+) -> Float[Array, "batch Y"]:
+    """dy of S = omega/(1 + V), V = Lambda^T v(y, E, Z)/alpha and y = Lambda S:
+
+        (1 + A dv/dy) dy = Lambda S - y - A dv,   A = Lambda diag(S^2/(omega alpha)) Lambda^T,
+
+    where dv is the change of v by the step of (E, Z) at fixed y.
+    """
+    mapping, pull = system.overlap_map, shrunk**2 / (system.omega * system.alpha[:, None])
+    moved = (mapping * pull[:, None, :]) @ flip(mapping)
+    right = gap - apply(moved, found.force_shift)
+    return solve_each(np.eye(right.shape[-1]) + moved @ found.force_by_overlap, right)
 
 
 RIDGE = RidgeFit()
@@ -194,44 +187,16 @@ def _overlap_gap(
     return xp.maximum(of_matrix, xp.max(xp.abs(gap[:, count:]) / state.diagonal, -1))
 
 
-def moved_state(
-    state: State,
-    change: Float[Array, "batch Y"],
-    energy: Float[Array, "batch P"],
-    resolvent: Float[Array, "batch n2"],
-    part: Float[Array, " batch"],
-) -> State:
-    """A state after a part of the changes of y, E and vech Z; E stays positive."""
-    xp = library_of(part).xp
-    size = state.overlaps.shape[-1]
-    count, by = size * (size + 1) // 2, part[:, None]
-    relative = xp.maximum(1 + by * energy / state.energy, _LARGEST_FALL)
-    moved = unfold(resolvent, state.resolvent.shape[-1])
-    return State(
-        overlaps=state.overlaps + by[:, :, None] * unfold(change[:, :count], size),
-        diagonal=state.diagonal + by * change[:, count:],
-        energy=state.energy * relative,
-        resolvent=state.resolvent + by[:, :, None] * moved,
-    )
-
-
 def _inside(
     state: State, change: Float[Array, "batch Y"], energy: Float[Array, "batch P"]
 ) -> Float[Array, " batch"]:
     """The fraction of a step that keeps E, D > 0 and M positive definite."""
     xp = library_of(change).xp
-    size = state.overlaps.shape[-1]
-    count = size * (size + 1) // 2
+    matrix, diagonal = unpack(change, state.overlaps.shape[-1])
     lower = xp.linalg.cholesky(state.overlaps)
-    half = xp.linalg.solve(lower, unfold(change[:, :count], size))
+    half = xp.linalg.solve(lower, matrix)
     relative = xp.linalg.solve(lower, flip(half))
     smallest = xp.min(xp.linalg.eigvalsh((relative + flip(relative)) / 2), -1)
     smallest = xp.minimum(smallest, xp.min(energy / state.energy, -1))
-    smallest = xp.minimum(smallest, xp.min(change[:, count:] / state.diagonal, -1))
+    smallest = xp.minimum(smallest, xp.min(diagonal / state.diagonal, -1))
     return xp.where(smallest < -0.9, 0.9 / xp.maximum(-smallest, 0.9), 1.0)
-
-
-def _solve(
-    matrix: Float[Array, "batch n n"], vector: Float[Array, "batch n"]
-) -> Float[Array, "batch n"]:
-    return library_of(vector).xp.linalg.solve(matrix, vector[..., None])[..., 0]

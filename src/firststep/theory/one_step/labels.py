@@ -24,7 +24,7 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.numerics.batches import joined, take
 from firststep.numerics.linear_algebra import tall_qr
-from firststep.numerics.quadrature import REACH, legendre
+from firststep.numerics.quadrature import REACH, gaussian_panels
 from firststep.numerics.threads import one_thread
 
 if TYPE_CHECKING:
@@ -163,22 +163,13 @@ def _graded_errors(
     centre = (-target / noise)[:, None]
     everywhere = np.broadcast_to(fixed, (centre.size, fixed.size))
     edges = np.sort(np.concatenate([centre + offsets, everywhere], axis=1), axis=1)
-    edges = np.clip(edges, -REACH, REACH)
-    unit, unit_mass = legendre(_NODES)
-    half = np.diff(edges, axis=1)[:, :, None] / 2
-    middle = (edges[:, :-1] + edges[:, 1:])[:, :, None] / 2
-    nodes = (middle + half * unit).reshape(centre.size, -1)
-    length = (half * unit_mass).reshape(centre.size, -1)
-    return nodes, length * np.exp(-(nodes**2) / 2) / math.sqrt(2 * math.pi)
+    return gaussian_panels(np.clip(edges, -REACH, REACH), _NODES)
 
 
 def _teacher_grid(
     teacher: Activation, offset: float, width: float
 ) -> tuple[Float[Array, " z"], Float[Array, " z"]]:
-    """Gauss-Legendre panels for N(0, 1), split at the kinks.
-
-    Graded towards the points where s* = offset.
-    """
+    """Panels for N(0, 1), split at the kinks and graded towards the points where s* = offset."""
     scan = np.linspace(-REACH, REACH, 1701)
     gap = np.abs(teacher.evaluate(scan) - offset)
     here, before, after = gap[1:-1], gap[:-2], gap[2:]
@@ -192,7 +183,4 @@ def _teacher_grid(
             steps = scale * 2.0 ** np.arange(math.ceil(math.log2(1 / scale)))
             edges.append(scan[place] + np.concatenate([-steps[::-1], [0.0], steps]))
     cuts = np.unique(np.clip(np.concatenate(edges), -REACH, REACH))
-    unit, unit_mass = legendre(_NODES)
-    half = np.diff(cuts)[:, None] / 2
-    z = ((cuts[:-1] + cuts[1:])[:, None] / 2 + half * unit).ravel()
-    return z, (half * unit_mass).ravel() * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return gaussian_panels(cuts, _NODES)

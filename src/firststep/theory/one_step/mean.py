@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.library import library_of
-from firststep.numerics.linear_algebra import thin_svd
+from firststep.numerics.linear_algebra import block_matrix, thin_svd
 from firststep.theory.one_step.resolvent import Equations, average
 from firststep.theory.one_step.system import Bulk, Mean, State, System, flip
 
@@ -71,10 +71,11 @@ class Forms(NamedTuple):
     teacher: Float[Array, "batch n n"]  # Z_tt
     phi: Float[Array, "batch n n"]  # Phi
     phi_teacher: Float[Array, "batch n n"]  # Phi_t
-    sources: Float[Array, "batch 3 n P"] | None  # R_j
     solver: Float[Array, "batch r r"]  # G_vv^-1
     to_teacher: Float[Array, "batch r r"]  # G_vt
-    along_v: Float[Array, "batch r P"] | None  # A_v
+    # None without norm fluctuations that know of the rows:
+    sources: Float[Array, "batch 3 n P"] | None = None  # R_j
+    along_v: Float[Array, "batch r P"] | None = None  # A_v
 
 
 class _Blocks(NamedTuple):
@@ -106,10 +107,8 @@ def forms(system: System, state: State, at: Equations) -> Forms:
         teacher=teacher,
         phi=at.pencil.framed(state.resolvent),
         phi_teacher=at.pencil.framed(teacher),
-        sources=None,
         solver=solver,
         to_teacher=gvt,
-        along_v=None,
     )
     return plain if mean.linear_chaos is None else _with_norms(system, at, blocks, plain)
 
@@ -159,10 +158,9 @@ def _with_norms(system: System, at: Equations, blocks: _Blocks, plain: Forms) ->
     )
     mixed = plain.solver @ along_v
     norms = own[:, :, None] * np.eye(own.shape[1]) - seen + flip(along_v) @ mixed
-    top = xp.concatenate([plain.rows, mixed], 2)
     cross = flip(along_t - flip(plain.to_teacher) @ mixed) @ pencil.inverse / rho
     return plain._replace(
-        rows=xp.concatenate([top, xp.concatenate([flip(mixed), norms], 2)], 1),
+        rows=block_matrix(plain.rows, mixed, flip(mixed), norms),
         cross=xp.concatenate([plain.cross, cross], 1),
         sources=sources,
         along_v=along_v,
@@ -182,10 +180,7 @@ class Projection(NamedTuple):
 def coherent_energy(
     bulk: Bulk, mean: Mean, state: State
 ) -> tuple[Float[Array, "batch P P"], Float[Array, "batch P P"]]:
-    """D + (1 - q a a^T) diag(E - D) (1 - q a a^T), a_p = at_p sqrt(pi_p), and 1 - q a a^T.
-
-    See "own output" above. Without it diag(E).
-    """
+    """D + (1 - q a a^T) diag(E - D) (1 - q a a^T), a_p = at_p sqrt(pi_p), and 1 - q a a^T."""
     assert mean.feedback is not None
     xp = library_of(state.energy).xp
     share = bulk.neurons / xp.sum(bulk.neurons, -1, keepdims=True)
@@ -197,10 +192,7 @@ def coherent_energy(
 
 
 def _coherent(bulk: Bulk, mean: Mean, state: State) -> Float[Array, "batch P nodes"]:
-    """Functions whose Gram matrix over P is the first part of Kmean over d.
-
-    sqrt(Theta_p) mu0 where the rows are independent.
-    """
+    """Functions whose Gram matrix over P is the first part of Kmean over d."""
     xp = library_of(state.energy).xp
     if mean.feedback is None:
         return mean.mean * xp.sqrt(bulk.neurons / state.energy)[..., None]
@@ -221,7 +213,9 @@ def projection(
     bulk, mean, theta = system.bulk, system.mean, at.pencil.theta
     lib = library_of(state.energy)
     xp = lib.xp
-    kernel = _fluctuation_kernel(system, theta, shapes)
+    vectors = row_vectors(system)
+    kernel = sum(flip(psi) @ (psi * theta[..., None]) for psi in mean.fluctuations)
+    kernel = kernel + flip(vectors) @ shapes.rows @ vectors
     size = kernel.shape[-1]
     root = xp.tile(xp.sqrt(shrunk), (1, size // shrunk.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
@@ -234,25 +228,12 @@ def projection(
     else:
         largest = xp.max(sigma, -1) ** 2
     kept = sigma > _ROUNDING * xp.sqrt(lib.frozen(largest))[:, None]
-    floor = (xp.zeros_like(sigma[:, 0]) if mean.dimension is None else 1.0 / mean.dimension)[
-        :, None
-    ]
+    floor = 0 * sigma[:, :1] if mean.dimension is None else 1.0 / mean.dimension[:, None]
     length = xp.where(kept, xp.sqrt(floor + sigma**2), 1.0)
     directions = xp.where(kept[:, None, :], (columns @ flip(right)) / length[:, None, :], 0.0)
     slack = xp.where(kept, floor / length**2, 1.0)
     corner = -slack[:, :, None] * np.eye(slack.shape[-1])
-    border = xp.concatenate([flip(directions), corner], 2)
-    return Projection(xp.concatenate([xp.concatenate([smooth, directions], 2), border], 1), root)
-
-
-def _fluctuation_kernel(
-    system: System, theta: Float[Array, "batch P"], shapes: Forms
-) -> Float[Array, "batch nodes nodes"]:
-    kernel = 0.0
-    for psi in system.mean.fluctuations:
-        kernel = kernel + flip(psi) @ (psi * theta[..., None])
-    vectors = row_vectors(system)
-    return kernel + flip(vectors) @ shapes.rows @ vectors
+    return Projection(block_matrix(smooth, directions, flip(directions), corner), root)
 
 
 def row_vectors(system: System) -> Float[Array, "batch m nodes"]:

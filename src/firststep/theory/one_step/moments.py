@@ -45,10 +45,8 @@ class Conditional(NamedTuple):
             readout=rules.readout,
         )
         shift = law.spike[:, :, None] * rules.kappa
-        scale = lib.xp.broadcast_to(lib.xp.sqrt(law.variance)[:, :, None], shift.shape)
-        moments = shifted_moments(
-            model.student.evaluate, shift, scale, rules.student.cuts, rules.student.nodes
-        )
+        scale, rule = lib.xp.sqrt(law.variance)[:, :, None], rules.student
+        moments = shifted_moments(model.student.evaluate, shift, scale, rule.cuts, rule.nodes)
         return cls(law, moments, target_of(model, rules, law.direction, numbers.noise))
 
     @classmethod
@@ -64,19 +62,16 @@ class Conditional(NamedTuple):
             labels=rules.labels[first],
             label_weights=rules.label_weights[first],
         )
-        return take(cls.of(model, few, numbers.part(first)), places.ravel())
+        return take(cls.of(model, few, take(numbers, first)), places.ravel())
 
 
 def target_of(
     model: Model, rules: Rules, direction: StepDirection, noise: Float[Array, " batch"]
 ) -> Target:
     """h0 = E t, h1 = E[z t], h2 = E t^2 + noise^2 with t = s*(gamma kappa + rho z)."""
-    lib = library_of(direction.alignment)
-    shift = direction.alignment[:, None] * rules.kappa
-    scale = lib.xp.broadcast_to(direction.misalignment[:, None], shift.shape)
-    moments = shifted_moments(
-        model.teacher.evaluate, shift, scale, rules.teacher.cuts, rules.teacher.nodes
-    )
+    shift, scale = direction.alignment[:, None] * rules.kappa, direction.misalignment[:, None]
+    rule = rules.teacher
+    moments = shifted_moments(model.teacher.evaluate, shift, scale, rule.cuts, rule.nodes)
     h1 = moments.slope * scale
     h2 = moments.scatter + moments.mean**2 + h1**2 + (noise**2)[:, None]
     return Target(moments.mean, h1, h2)
@@ -91,10 +86,7 @@ def assemble(
     cut: float,
     rank: int | None = None,
 ) -> System:
-    """The system of equations.
-
-    ``cut`` is the accuracy of the basis B; ``rank`` fixes its size where shapes must be known.
-    """
+    """The system; ``cut``: accuracy of B; ``rank`` fixes its size where shapes must be known."""
     bulk = _bulk(model, rules, numbers, given, cut=cut, rank=rank)
     return System(
         bulk=bulk,
@@ -143,10 +135,7 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
 
 
 def common_mode(given: Conditional) -> Float[Array, "batch P K"]:
-    """sqrt 2 c mu0': the change of the mean feature when |x|^2 moves by sqrt(2/d).
-
-    The same when |w|^2 does, at fixed direction.
-    """
+    """sqrt 2 c mu0': the change of the mean feature when |x|^2, or |w|^2, moves by sqrt(2/d)."""
     return np.sqrt(2) * given.law.variance[..., None] * given.student.by_variance
 
 

@@ -83,10 +83,7 @@ class Resolution(NamedTuple):
 
 
 def kappa_rule(spacing: float) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
-    """Trapezoid nodes and weights for N(0, 1), weights summing to one.
-
-    Every other node is the rule of twice the spacing.
-    """
+    """Trapezoid nodes and weights for N(0, 1); every other one is the rule of twice the spacing."""
     half = 2 * math.ceil(REACH / spacing / 2)
     kappa = spacing * np.arange(-half, half + 1)
     weights = np.exp(-(kappa**2) / 2)
@@ -105,15 +102,11 @@ def gaussian_readout(scale: float, spacing: float, fold: bool) -> ReadoutRule:
 
 
 def finite_readout(readout: ReadoutLaw, is_odd: bool) -> ReadoutRule:
-    """The values of a finite law.
-
-    For an odd student at and -at are the same neuron up to the sign of its readout.
-    """
-    if not is_odd:
-        return ReadoutRule(FINITE, np.array(readout.values), np.array(readout.weights))
+    """The values of a finite law; for an odd student at and -at are one neuron up to a sign."""
     weights: dict[float, float] = {}
     for value, weight in zip(readout.values, readout.weights, strict=True):
-        weights[abs(value)] = weights.get(abs(value), 0.0) + weight
+        size = abs(value) if is_odd else value
+        weights[size] = weights.get(size, 0.0) + weight
     return ReadoutRule(FINITE, np.array(list(weights)), np.array(list(weights.values())))
 
 
@@ -140,7 +133,6 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
     u(scale)^2 + c(scale) - 1 about 1. Labels: the poles of the resolvent lie no nearer than
     alpha0/(etat at sqrt(tau' + c2^2)).
     """
-    student, teacher = model.student, model.teacher
     residual = model.residual(numbers.noise)
     step = StepConstants.of(model.constants, residual, numbers.alpha0, numbers.rate)
     extremes = np.array(readout.values or (-5.0, -2.0, -0.5, 0.5, 2.0, 5.0))[:, None]
@@ -152,20 +144,19 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
     kappa = _kappa_spacing(model, step, extremes, variances)
     size = np.sqrt(step.by_square + step.spike**2) + 1e-300
     scale = 2.0 ** np.minimum(0, np.floor(-np.log2(size) + 1e-9))
+    label_width = _label_width(model, readout, numbers)
     return [
         Resolution(
-            kappa_spacing=float(h),
-            readout_scale=float(s),
+            kappa_spacing=float(kappa[i]),
+            readout_scale=float(scale[i]),
             readout_spacing=READOUT_SPACING,
-            label_width=float(w),
+            label_width=float(label_width[i]),
             label_detail=1 if model.is_isotropic else 2,
-            student=inner_rule(student, _bucket(b)),
-            teacher=inner_rule(teacher, _bucket(r)),
+            student=inner_rule(model.student, _bucket(broadest[i])),
+            teacher=inner_rule(model.teacher, _bucket(misalignment[i])),
             rank_cut=RANK_CUT,
         )
-        for h, s, w, b, r in zip(
-            kappa, scale, _label_width(model, readout, numbers), broadest, misalignment, strict=True
-        )
+        for i in range(kappa.size)
     ]
 
 
@@ -176,13 +167,11 @@ def _kappa_spacing(
     variances: Float[Array, "P batch"],
 ) -> Float[Array, " batch"]:
     """Half the narrowest width, rounded down to a power of sqrt 2."""
+    functions = (model.student, model.teacher)
     # An activation without kinks smooths over about 0.6, whose square this is.
-    smooth_student, smooth_teacher = (
-        0.0 if each.kinks else 0.36 for each in (model.student, model.teacher)
-    )
+    smooth_student, smooth_teacher = (0.0 if each.kinks else 0.36 for each in functions)
     spike = np.maximum(np.abs(step.spike) * np.abs(readout), 1e-300)
-    widths = np.sqrt(variances + smooth_student) / spike
-    narrowest = np.min(widths, axis=0)
+    narrowest = np.min(np.sqrt(variances + smooth_student) / spike, axis=0)
     if model.steps:
         _, gamma, rho = step.direction
         of_teacher = np.sqrt(rho**2 + smooth_teacher) / np.maximum(np.abs(gamma), 1e-300)
@@ -217,24 +206,19 @@ def inner_rule(function: Activation, bucket: int) -> InnerRule:
     around = (sign * 1.5 * 3.0**power for power in range(4) for sign in (-1, 1))
     broad = tuple(sorted({0.0, *function.kinks, *around}))
     plain = (function.kinks, _MOST_NODES)
+    scales = np.full_like(shift, scale)
     for cuts, most in ((broad, 4000), plain) if scale > 4 else (plain,):
         nodes = 20
-        scales = np.full_like(shift, scale)
         coarse = shifted_moments(function.evaluate, shift, scales, cuts, nodes)
         while nodes < most:
             fine = shifted_moments(function.evaluate, shift, scales, cuts, 2 * nodes)
             size = max(float(np.sqrt(np.max(fine.mean**2 + fine.scatter))), 1e-300)
-            powers = (1.0, scale, 1 / size, scale**2)
-            if all(
-                np.abs(a - b).max() * power <= 1e-11 * size
-                for a, b, power in zip(coarse, fine, powers, strict=True)
-            ):
+            pairs = zip(coarse, fine, (1.0, scale, 1 / size, scale**2), strict=True)
+            if all(np.abs(a - b).max() * power <= 1e-11 * size for a, b, power in pairs):
                 return InnerRule(nodes, cuts)
             nodes, coarse = 2 * nodes, fine
-    raise NotConverged(
-        f"the Gaussian moments of {function} need more than {_MOST_NODES} nodes: "
-        "too steep, or a hidden kink"
-    )
+    need = f"the Gaussian moments of {function} need more than {_MOST_NODES} nodes"
+    raise NotConverged(f"{need}: too steep, or a hidden kink")
 
 
 # All nodes ----------------------------------------------------------------------------------------

@@ -39,10 +39,7 @@ _SAME_RISK = 1e-13  # the rounding of a risk of order one
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Optimum(Shown):
-    """The minimiser of the risk.
-
-    ``curvature`` is the Hessian of the risk in the natural logarithms of ``over``.
-    """
+    """The minimiser of the risk; ``curvature`` is its Hessian in the logarithms of ``over``."""
 
     over: tuple[str, ...]
     values: Mapping[str, float]
@@ -91,9 +88,8 @@ class Optimum(Shown):
 
     def body(self) -> Iterator[str]:
         """Names of the same width; the curvatures have long ones."""
-        return (
-            f"  {name:<8}{' ' if len(name) <= 8 else '  '}{value}" for name, value in self.rows()
-        )
+        for name, value in self.rows():
+            yield f"  {name:<8}{' ' if len(name) <= 8 else '  '}{value}"
 
     def notes(self) -> Iterator[str]:
         yield f"  {self.evaluations} predictions"
@@ -127,10 +123,8 @@ def optimal(
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     risks = search(grid)
     if not np.any(np.isfinite(risks)):
-        raise NotConverged(
-            "no point of the search could be solved; try a narrower range, a larger ridge or a "
-            "smaller step"
-        )
+        hint = "try a narrower range, a larger ridge or a smaller step"
+        raise NotConverged(f"no point of the search could be solved; {hint}")
     best = grid[int(np.argmin(risks))]
     size = (high - low) / (counts - 1)
     while True:
@@ -147,11 +141,10 @@ def optimal(
         elif best[i] >= high[i] - 1e-9:
             at_end[name] = ends[1]
     values = {name: float(10 ** best[i]) for i, name in enumerate(names)}
-    found = predict(problem, bulk=bulk, **values)
     return Optimum(
         over=names,
         values=values,
-        prediction=found,
+        prediction=predict(problem, bulk=bulk, **values),
         curvature=hessian,
         boundary=at_end,
         evaluations=search.count + 1,
@@ -252,10 +245,7 @@ class _Search:
 def _quadratic(
     offsets: Float[Array, "points k"], risks: Float[Array, " points"]
 ) -> tuple[Float[Array, " k"], Float[Array, "k k"]]:
-    """Gradient and Hessian at the middle of the quadratic through the stencil.
-
-    In two dimensions by least squares.
-    """
+    """Gradient and Hessian of the quadratic through the stencil, in 2D by least squares."""
     k = offsets.shape[1]
     pairs = list(itertools.combinations_with_replacement(range(k), 2))
     columns = [np.ones(len(offsets)), *offsets.T]

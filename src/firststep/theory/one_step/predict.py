@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Values = Mapping[str, Float[Array, " batch"]]
 
 
-def predict(problem: Problem, *, bulk: str = "exact", **fields: Any) -> Any:
+def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     """The exact asymptotic risk of a problem, and what explains it: a ``Prediction``.
 
     ``bulk="exact"`` is the true network. ``bulk="isotropic"`` replaces the covariance of the
@@ -89,14 +89,13 @@ def _is_traced(value: object) -> bool:
 def _solve(problem: Problem, bulk: str, values: Values) -> list[Point]:
     """Problems with and without a step are different models."""
     moving = moves(problem, values)
-    points: list[Point | None] = [None] * moving.size
+    points: dict[int, Point] = {}
     for steps in (False, True):
         places = np.flatnonzero(moving == steps)
         if places.size:
             some = {name: each[places] for name, each in values.items()}
-            for place, point in zip(places, _points(problem, bulk, some, steps), strict=True):
-                points[place] = point
-    return [point for point in points if point is not None]
+            points.update(zip(places, _points(problem, bulk, some, steps), strict=True))
+    return [points[place] for place in range(moving.size)]
 
 
 def _points(problem: Problem, bulk: str, values: Values, steps: bool) -> list[Point]:
@@ -112,7 +111,7 @@ def random_features(problem: Problem, values: Values) -> Float[Array, " batch"]:
     one = np.ones(len(unique))
     some = dict(zip(names, unique.T, strict=True), alpha0=one, step=0 * one)
     points = _points(problem, "exact", some, False)
-    risks = [point.risk if point.converged and point.resolved else math.nan for point in points]
+    risks = [point.risk if point.is_good else math.nan for point in points]
     return np.array(risks)[places.ravel()]
 
 
@@ -136,11 +135,8 @@ def _failure(result: Prediction) -> str:
     point = result.points[0]
     if result.status == NOT_RESOLVED:
         error = point.quadrature_error / max(abs(point.risk), 1e-300)
-        return (
-            f"the integrals could not be resolved: the risk is known to a relative {error:.1e} "
-            "only, and is not returned; try a smaller step or a smoother activation"
-        )
-    return (
-        f"the equations did not converge: the residual stayed at {point.residual:.1e}, and no "
-        "number is returned; try a larger ridge or a smaller step"
-    )
+        known = f"the risk is known to a relative {error:.1e} only, and is not returned"
+        hint = "try a smaller step or a smoother activation"
+        return f"the integrals could not be resolved: {known}; {hint}"
+    stayed = f"the residual stayed at {point.residual:.1e}, and no number is returned"
+    return f"the equations did not converge: {stayed}; try a larger ridge or a smaller step"

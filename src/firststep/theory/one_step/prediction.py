@@ -19,6 +19,9 @@ from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectru
 from firststep.theory.one_step.solve import Point
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from firststep.numerics.batches import Places
     from firststep.typing import Array, Bool, Float
 
     Values = float | Float[Array, "*shape"]  # a float of a single point
@@ -121,16 +124,14 @@ class Prediction(Shown):
         """Which theory, in words."""
         return f"{self.bulk} bulk"
 
-    def _shaped(self, values: Any) -> Values:
+    def _shaped(self, values: ArrayLike) -> Values:
         return _value(np.asarray(values, float).reshape(self.shape))
 
     def _collect(self, name: str) -> Values:
         return self._shaped([getattr(point, name) for point in self.points])
 
     def _solved(self, name: str) -> Values:
-        good = (point.converged and point.resolved for point in self.points)
-        pairs = zip(self.points, good, strict=True)
-        return self._shaped([getattr(point, name) if ok else math.nan for point, ok in pairs])
+        return self._shaped([getattr(p, name) if p.is_good else math.nan for p in self.points])
 
     @property
     def risk(self) -> Values:
@@ -183,10 +184,7 @@ class Prediction(Shown):
 
     @property
     def bulk_variance(self) -> Values:
-        """Mean over neurons of tr C/d, the squared norm of a row without its spike.
-
-        1 without a step.
-        """
+        """Mean over neurons of tr C/d, a row's squared norm without its spike; 1 without a step."""
         return self._shaped(self.step_constants["bulk_variance"])
 
     @property
@@ -233,20 +231,14 @@ class Prediction(Shown):
 
     @cached_property
     def spectrum(self) -> WeightSpectrum | None:
-        """Outlier of W1 and its overlaps in the small-step regime.
-
-        None elsewhere, and for arrays.
-        """
+        """Outlier of W1 and its overlaps after a small step; None elsewhere, and for arrays."""
         if self.shape != () or not self.problem.takes_step or self.problem.step_exponent != 0:
             return None
         return weight_spectrum(self.problem)
 
     @property
     def outlier(self) -> float:
-        """Top singular value of W1 (the edge of the bulk below the threshold).
-
-        nan where the theory gives none.
-        """
+        """Top singular value of W1 (below the threshold the bulk's edge), or nan."""
         return self.spectrum.top if self.spectrum else math.nan
 
     @property
@@ -292,10 +284,9 @@ class Prediction(Shown):
     @property
     def target_function(self) -> Float[Array, " K"]:
         """E[y | kappa]."""
-        point = self._point
         if self.problem.takes_step:
-            return point.target.h0[self._inside]
-        return self.problem.teacher.evaluate(point.kappa)[self._inside]
+            return self._point.target.h0[self._inside]
+        return self.problem.teacher.evaluate(self.kappa)
 
     @property
     def linear_coefficient(self) -> Float[Array, " K"]:
@@ -320,7 +311,7 @@ class Prediction(Shown):
 
     # Parts of an array --------------------------------------------------------------------------
 
-    def __getitem__(self, place: Any) -> Prediction:
+    def __getitem__(self, place: Places | tuple[int | slice, ...]) -> Prediction:
         if self.shape == ():
             raise TypeError("this prediction is a single point")
         chosen = np.arange(len(self.points)).reshape(self.shape)[place]
@@ -335,9 +326,7 @@ class Prediction(Shown):
             fields=fields,
             shape=np.shape(chosen),
             points=tuple(self.points[i] for i in flat),
-            step_constants={
-                name: np.ravel(values)[flat] for name, values in self.step_constants.items()
-            },
+            step_constants={name: v[flat] for name, v in self.step_constants.items()},
             baseline=lambda: np.asarray(self.random_features_risk)[place],
             seconds=self.seconds * flat.size / len(self.points),
         )

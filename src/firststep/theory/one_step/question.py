@@ -43,10 +43,6 @@ class Numbers(NamedTuple):
     small_rate: Float[Array, " batch"]  # eta in the small-step limit at d = infinity, else zero
     dimension: Float[Array, " batch"] | None  # d; None for infinity
 
-    def part(self, places: Any) -> Numbers:
-        """Some of the problems."""
-        return Numbers(*[None if each is None else each[places] for each in self])  # type: ignore
-
 
 class Model(NamedTuple):
     """What does not change in a batch."""
@@ -98,10 +94,7 @@ def broadcast(
 
 
 def given_fields(problem: Problem, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Every numeric field as it was given.
-
-    Alpha0 follows alpha where the problem leaves it open.
-    """
+    """Every numeric field as given; alpha0 follows alpha where the problem leaves it open."""
     values = {name: fields.get(name, getattr(problem, name)) for name in NUMERIC}
     follows = "alpha0" not in fields and "alpha0" not in problem.model_fields_set
     if follows and "alpha" in fields:
@@ -122,9 +115,9 @@ def refuse_outside(name: str, values: Float[Array, "*shape"]) -> None:
     raise InvalidParameter(name, allowed, float(worst.flat[0]), hint)
 
 
-def _numbers(name: str, given: Any) -> Float[Array, "*shape"]:
+def _numbers(name: str, given: object) -> Float[Array, "*shape"]:
     bounds = NUMERIC[name]
-    if np.ndim(given) == 0:
+    if np.asarray(given).ndim == 0:
         values = np.array(number(name, given, bounds.low, strict=bounds.strict and name != "ridge"))
     else:
         try:
@@ -143,17 +136,13 @@ def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]])
     steps = bool(np.any((values["alpha0"] > 0) & (step > 0)))
     exponent, is_infinite = problem.step_exponent, problem.dimension == math.inf
     if steps and is_infinite and exponent not in (0.0, 0.5):
-        hint = (
-            "give a finite dimension; at d = infinity the theory has the small step (0) and "
-            "the large step (0.5)"
-        )
+        has = "at d = infinity the theory has the small step (0) and the large step (0.5)"
+        hint = f"give a finite dimension; {has}"
         raise InvalidParameter("step-exponent", "0 or 0.5 at d = infinity", exponent, hint)
     tiny = step[(step > 0) & (step < TINY)]
     if tiny.size and is_infinite and exponent == 0.5:
-        hint = (
-            "any large step, however short, learns freely at d = infinity; small steps have "
-            "step-exponent 0, or a finite dimension"
-        )
+        hint = "any large step, however short, learns freely at d = infinity; "
+        hint += "small steps have step-exponent 0, or a finite dimension"
         allowed = f"0, or at least {TINY:g} at d = infinity"
         raise InvalidParameter("step", allowed, float(tiny.flat[0]), hint)
 
@@ -202,20 +191,17 @@ class Regime(Protocol):
 def numbers_of(
     regime: Regime, values: Mapping[str, Float[Array, " batch"]], steps: bool
 ) -> Numbers:
-    """etat = step N^(exponent - 1/2), N = beta d.
-
-    At d = infinity the small step has etat = 0 and its eta apart.
-    """
+    """etat = step N^(exponent - 1/2), N = beta d; the small step at d = infinity apart, as eta."""
     dimension, exponent = regime.dimension, regime.step_exponent
     alpha, beta, alpha0, step, ridge, noise = (values[name] for name in NUMERIC)
     nothing = 0 * step
-    if dimension == math.inf:
-        size = None
-        rate = step if exponent == 0.5 else nothing
-        small_rate = step if exponent == 0 else nothing
-    else:
-        size = dimension + nothing
-        rate, small_rate = step * (beta * dimension) ** (exponent - 0.5), nothing
+    size, rate, small_rate = None, nothing, nothing
+    if dimension != math.inf:
+        size, rate = dimension + nothing, step * (beta * dimension) ** (exponent - 0.5)
+    elif exponent == 0:
+        small_rate = step
+    elif exponent == 0.5:
+        rate = step
     if not steps:
         rate, small_rate, alpha0 = nothing, nothing, nothing + 1.0
     return Numbers(
@@ -231,10 +217,7 @@ def numbers_of(
 
 
 def moves(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> Bool[Array, " batch"]:
-    """Whether the step changes anything.
-
-    It needs samples, a size, and labels that are not all equal to the output.
-    """
+    """Whether the step has samples, a size, and labels that are not all equal to the output."""
     offset = problem.readout.mean * problem.student.moments.mean
     residual = residual_of(problem.teacher, offset, values["noise"])
     taken = (values["alpha0"] > 0) & (values["step"] > 0)

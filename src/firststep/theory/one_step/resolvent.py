@@ -43,10 +43,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.library import library_of
-from firststep.theory.one_step.system import Bulk, State, System, flip, triangle, unfold
+from firststep.numerics.linear_algebra import block_matrix
+from firststep.theory.one_step.system import Bulk, State, System, flip, triangle, unpack
 
 if TYPE_CHECKING:
-    from firststep.typing import Array, Float
+    from firststep.typing import Array, Bool, Float
 
 SETTLED = 0.02  # relative gap of Z at which Newton's method is safe
 MOST_SETTLING = 60  # a damped step halves the gap at worst: 60 of them lose all digits of it
@@ -58,12 +59,13 @@ class Pencil(NamedTuple):
     inverse: Float[Array, "batch r r"]  # M^-1
     theta: Float[Array, "batch P"]
     ends: Float[Array, "batch P n"]  # a_p
-    lower: Float[Array, "batch P n"] | None  # (0, e_p U_p); None with one block
     padded: Float[Array, "batch P n"]  # b_p
     kernels: Float[Array, "batch J n n"]  # H_l
     base: Float[Array, "batch r r"]  # M^-1 (+ sum_p Theta_p a_p a_p^T with one block)
-    moments: Float[Array, "batch n n"] | None  # (A0, A1; A1^T, A2)
-    frame: Float[Array, "batch n n"] | None  # F
+    # None with one block:
+    lower: Float[Array, "batch P n"] | None = None  # (0, e_p U_p)
+    moments: Float[Array, "batch n n"] | None = None  # (A0, A1; A1^T, A2)
+    frame: Float[Array, "batch n n"] | None = None  # F
 
     @classmethod
     def of(
@@ -79,31 +81,20 @@ class Pencil(NamedTuple):
         if bulk.tilt is None:
             a = u * xp.sqrt(bulk.isotropic)[..., None]
             base = inverse + flip(a) @ (a * theta[..., None])
-            return cls(
-                inverse=inverse,
-                theta=theta,
-                ends=a,
-                lower=None,
-                padded=u,
-                kernels=square,
-                base=base,
-                moments=None,
-                frame=None,
-            )
+            return cls(inverse, theta, ends=a, padded=u, kernels=square, base=base)
         r = u.shape[-1]
         tilted, zero = u * bulk.tilt[..., None], xp.zeros_like(u)
         ends = xp.concatenate([u, tilted], -1)
         moments = flip(ends) @ (ends * theta[..., None])
         side = xp.zeros_like(square) - labels[:, :, None, None] * np.eye(r)
         upper = xp.broadcast_to(np.eye(r, 2 * r), (*theta.shape[:1], r, 2 * r))
-        top = xp.concatenate([square, flip(side)], -1)
         return cls(
             inverse=inverse,
             theta=theta,
             ends=ends,
             lower=xp.concatenate([zero, tilted], -1),
             padded=xp.concatenate([u, zero], -1),
-            kernels=xp.concatenate([top, xp.concatenate([side, xp.zeros_like(square)], -1)], -2),
+            kernels=block_matrix(square, flip(side), side, xp.zeros_like(square)),
             base=inverse,
             moments=moments,
             frame=xp.concatenate([upper, -moments[:, r:]], 1),
@@ -126,10 +117,8 @@ class Pencil(NamedTuple):
         r = q.shape[-1] // 2
         one = xp.zeros_like(self.inverse) + np.eye(r)
         none = xp.zeros_like(one)
-        right_top = xp.concatenate([one, -q[:, :r, r:]], 2)
-        right = xp.concatenate([right_top, xp.concatenate([none, -q[:, r:, r:]], 2)], 1)
-        top = xp.concatenate([self.base + q[:, :r, :r], none], 2)
-        system = xp.concatenate([top, xp.concatenate([q[:, r:, :r], one], 2)], 1)
+        right = block_matrix(one, -q[:, :r, r:], none, -q[:, r:, r:])
+        system = block_matrix(self.base + q[:, :r, :r], none, q[:, r:, :r], one)
         z = xp.linalg.solve(system + right @ self.moments, right)
         return (z + flip(z)) / 2
 
@@ -224,9 +213,8 @@ def overlaps_of(
     """M and D of y = Lambda S. Rows of B that are not used get a unit diagonal and stay apart."""
     idle = system.bulk.idle
     size = idle.shape[-1]
-    count = size * (size + 1) // 2
-    matrix = unfold(packed[:, :count], size) + idle[:, :, None] * np.eye(size)
-    return matrix, packed[:, count:] + system.ridge[:, None]
+    matrix, diagonal = unpack(packed, size)
+    return matrix + idle[:, :, None] * np.eye(size), diagonal + system.ridge[:, None]
 
 
 def start(system: System) -> State:
@@ -258,8 +246,14 @@ def first_resolvent(
     a0, a1 = pencil.moments[:, :r, :r], pencil.moments[:, :r, r:]
     shifted = a0 + first * (a1 + flip(a1)) + (first**2 + second) * pencil.moments[:, r:, r:]
     z11 = xp.linalg.inv(pencil.base + kernel + shifted)
-    top = xp.concatenate([z11, first * z11], 2)
-    return xp.concatenate([top, xp.concatenate([first * z11, (first**2 + second) * z11], 2)], 1)
+    return block_matrix(z11, first * z11, first * z11, (first**2 + second) * z11)
+
+
+class _Settling(NamedTuple):
+    z: Float[Array, "batch n n"]
+    image: Float[Array, "batch n n"]  # what (g) makes of it
+    is_far: Bool[Array, " batch"]
+    steps: int
 
 
 def settle(bulk: Bulk, state: State) -> State:
@@ -271,23 +265,18 @@ def settle(bulk: Bulk, state: State) -> State:
     lib = library_of(state.energy)
     xp, pencil = lib.xp, Pencil.of(bulk, state.overlaps, state.energy)
 
-    def look(
-        z: Float[Array, "batch n n"],
-    ) -> tuple[Float[Array, "batch n n"], Float[Array, " batch"]]:
+    def look(z: Float[Array, "batch n n"], steps: int) -> _Settling:
         image = resolvent_map(bulk, pencil, z).z
-        return image, ~(relative_gap(image, z) < SETTLED)
+        return _Settling(z, image, ~(relative_gap(image, z) < SETTLED), steps)
 
-    def going(carry: tuple[Array, Array, Array, int]) -> Array:
-        _, _, far, count = carry
-        return xp.any(far) & (count < MOST_SETTLING)
+    def going(at: _Settling) -> Bool[Array, ""]:
+        return xp.any(at.is_far) & (at.steps < MOST_SETTLING)
 
-    def move(carry: tuple[Array, Array, Array, int]) -> tuple[Array, Array, Array, int]:
-        z, image, far, count = carry
-        z = xp.where(far[:, None, None], image if bulk.tilt is None else (z + image) / 2, z)
-        return z, *look(z), count + 1
+    def move(at: _Settling) -> _Settling:
+        better = at.image if bulk.tilt is None else (at.z + at.image) / 2
+        return look(xp.where(at.is_far[:, None, None], better, at.z), at.steps + 1)
 
-    begin = (state.resolvent, *look(state.resolvent), 0)
-    return state._replace(resolvent=lib.loop(going, move, begin)[0])
+    return state._replace(resolvent=lib.loop(going, move, look(state.resolvent, 0)).z)
 
 
 def packed_overlaps(system: System, state: State) -> Float[Array, "batch Y"]:

@@ -20,7 +20,7 @@ import numpy as np
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import block_matrix
 from firststep.theory.one_step.resolvent import Equations, Pencil
-from firststep.theory.one_step.system import Bulk, State, flip, triangle
+from firststep.theory.one_step.system import Bulk, State, apply, flip, triangle
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float, Int
@@ -35,6 +35,13 @@ class Response(NamedTuple):
     energy_by_overlap: Float[Array, "batch P Y"]  # dE/dy
     resolvent_shift: Float[Array, "batch n2"]  # vech of dZ
     resolvent_by_overlap: Float[Array, "batch n2 Y"]  # vech of dZ/dy
+
+    def along(
+        self, change: Float[Array, "batch Y"]
+    ) -> tuple[Float[Array, "batch P"], Float[Array, "batch n2"]]:
+        """dE and vech dZ of the Newton step, where y moves by ``change``."""
+        energy = self.energy_shift + apply(self.energy_by_overlap, change)
+        return energy, self.resolvent_shift + apply(self.resolvent_by_overlap, change)
 
 
 class _ByTheta(NamedTuple):

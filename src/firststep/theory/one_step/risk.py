@@ -48,7 +48,7 @@ from firststep.theory.one_step.mean import (
 )
 from firststep.theory.one_step.resolvent import Equations, equations
 from firststep.theory.one_step.response import Response, respond
-from firststep.theory.one_step.system import State, System, apply, flip, triangle
+from firststep.theory.one_step.system import State, System, apply, flip, solve_each, triangle
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -96,7 +96,7 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     size, nodes = h0.shape[-1], fit.root.shape[-1]
     wanted = xp.pad(h0, ((0, 0), (0, nodes - size)))
     right = xp.pad(fit.root * (wanted - offset), ((0, 0), (0, fit.system.shape[-1] - nodes)))
-    nu = xp.linalg.solve(fit.system, right[..., None])[:, :nodes, 0]
+    nu = solve_each(fit.system, right)[:, :nodes]
     fitted = wanted - nu / fit.root
     m = fitted[:, :size]
     # What the common mode adds to the error.
@@ -114,7 +114,7 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     if mean.dimension is not None:
         curvature = curvature + smoother(fit, size)[1] / mean.dimension[:, None, None]
     top = curvature * (system.omega * shrinkage**2 / system.alpha[:, None])[:, None, :]
-    error = xp.linalg.solve(np.eye(size) - top, deterministic[..., None])[..., 0]
+    error = solve_each(np.eye(size) - top, deterministic)
     return Outcome(
         learned=m,
         linear_coefficient=t,
@@ -186,12 +186,12 @@ def _kicks(solved: _Solved, sources: _Sources) -> _Kicks:
         heads = [heads[0] - drawn[:, 0], -drawn[:, 1], -drawn[:, 2]]
     nodes = sum(y[:, :, None] ** (j + 1) * head[:, None] for j, head in enumerate(heads))
     psi = nodes @ shapes.phi
-    kicked = (at.image.source @ psi[..., None])[..., 0]  # Q_l psi_l
+    kicked = apply(at.image.source, psi)  # Q_l psi_l
     zeta = xp.pad(source, widen) + xp.einsum("bl,bln->bn", w[:, 1], nodes)
     eta = xp.einsum("bl,bln->bn", w[:, 1], kicked)
     a = zeta - (eta if frame is None else apply(flip(frame), eta)) / alpha0[:, None]
     big = apply(flip(shapes.phi_teacher), a)
-    kick = (at.image.source @ big[:, None, :, None])[..., 0]
+    kick = apply(at.image.source, big[:, None])
     share = kicked / alpha0[:, None, None]
     return _Kicks(
         nodes=nodes,
@@ -221,9 +221,8 @@ def _by_theta_and_resolvent(
     half = flip(back) @ kicks.nodes
     by_z = (flip(kicks.nodes * w0) @ kicks.nodes - half - flip(half)) / alpha0[:, None, None]
     turned = flip(at.image.delta)
-    seen_p = (turned @ kicks.big[:, None, :, None])[..., 0] @ flip(pencil.padded)
-    seen_psi = (turned @ kicks.psi[..., None])[..., 0] @ flip(pencil.padded)
-    seen_psi = seen_psi / alpha0[:, None, None]
+    seen_p = apply(turned, kicks.big[:, None]) @ flip(pencil.padded)
+    seen_psi = apply(turned, kicks.psi) @ flip(pencil.padded) / alpha0[:, None, None]
     square = w2 * seen_p**2 + 2 * w1 * seen_p * seen_psi + w0 * seen_psi**2
     rough = bulk.jitter * xp.einsum("bl,blp->bp", y**2, square)
     direct = apply(pencil.ends, kicks.p)
@@ -248,7 +247,7 @@ def _by_coherent(
     if mean.feedback is None:
         return size * drive**2, 0 * drive
     energy, turn = coherent_energy(bulk, mean, state)
-    answer = xp.linalg.solve(energy, (xp.sqrt(bulk.neurons) * drive)[..., None])[..., 0]
+    answer = solve_each(energy, xp.sqrt(bulk.neurons) * drive)
     turned = apply(turn, answer)
     by_theta = size * turned**2 * state.energy**2 / bulk.neurons
     return by_theta, size * (turned**2 - answer**2)

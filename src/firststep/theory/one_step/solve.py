@@ -8,11 +8,12 @@ integrands; we count on the power 1.7 only.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from firststep.numerics.batches import pick
+from firststep.numerics.batches import each, pick, take
 from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
 from firststep.theory.one_step.fit import ACCEPTED, Iterate, Solution, from_above
@@ -37,44 +38,26 @@ _CHUNK = 4_000_000  # student evaluations at once: 32 MB
 _CACHED = 1_600_000  # numbers that stay in the cache
 
 
+_NOTHING = np.full(1, np.nan)
+
+
 class Point(NamedTuple):
-    """The answer for one problem."""
+    """The answer for one problem; none, if its linear algebra broke down."""
 
-    risk: float
-    training_error: float
-    quadrature_error: float
-    residual: float
-    iterations: int
-    kappa: Float[Array, " K"]
-    omega: Float[Array, " K"]
-    shrunk: Float[Array, " K"]  # S
-    learned: Float[Array, " K"]  # m
-    linear_coefficient: Float[Array, " K"]  # t
-    error: Float[Array, " K"]  # e, label noise included
-    target: Target
-    alignment: float
     resolution: Resolution
-
-    @classmethod
-    def lost(cls, resolution: Resolution) -> Point:
-        """A problem whose linear algebra broke down: no number."""
-        nan, nothing = float("nan"), np.full(1, np.nan)
-        return cls(
-            risk=nan,
-            training_error=nan,
-            quadrature_error=nan,
-            residual=float("inf"),
-            iterations=0,
-            kappa=nothing,
-            omega=nothing,
-            shrunk=nothing,
-            learned=nothing,
-            linear_coefficient=nothing,
-            error=nothing,
-            target=Target(nothing, nothing, nothing),
-            alignment=nan,
-            resolution=resolution,
-        )
+    risk: float = math.nan
+    training_error: float = math.nan
+    quadrature_error: float = math.nan
+    residual: float = math.inf
+    iterations: int = 0
+    kappa: Float[Array, " K"] = _NOTHING
+    omega: Float[Array, " K"] = _NOTHING
+    shrunk: Float[Array, " K"] = _NOTHING  # S
+    learned: Float[Array, " K"] = _NOTHING  # m
+    linear_coefficient: Float[Array, " K"] = _NOTHING  # t
+    error: Float[Array, " K"] = _NOTHING  # e, label noise included
+    target: Target = Target(_NOTHING, _NOTHING, _NOTHING)
+    alignment: float = math.nan
 
     @property
     def degrees_of_freedom(self) -> float:
@@ -88,6 +71,11 @@ class Point(NamedTuple):
     @property
     def resolved(self) -> bool:
         return self.quadrature_error <= RESOLVED * abs(self.risk) + 1e-12
+
+    @property
+    def is_good(self) -> bool:
+        """Whether its numbers may be used."""
+        return self.converged and self.resolved
 
 
 class Batch(NamedTuple):
@@ -112,7 +100,7 @@ def solve(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Point]:
             groups.setdefault(resolutions[place], []).append(place)
         waiting = []
         for resolution, some in _chunks(groups):
-            batch = Batch(model, readout, resolution, numbers.part(some))
+            batch = Batch(model, readout, resolution, take(numbers, some))
             for place, point in zip(some, _attempt(batch), strict=True):
                 if points[place] is not None and not point.converged:
                     continue  # finer nodes were ill-conditioned: the coarser answer stands
@@ -143,8 +131,8 @@ def _attempt(batch: Batch) -> list[Point]:
     except np.linalg.LinAlgError:
         count = batch.numbers.alpha.size
         if count == 1:
-            return [Point.lost(batch.resolution)]
-        alone = (batch._replace(numbers=batch.numbers.part([i])) for i in range(count))
+            return [Point(batch.resolution)]
+        alone = (batch._replace(numbers=take(batch.numbers, [i])) for i in range(count))
         return [point for each in alone for point in _attempt(each)]
 
 
@@ -191,10 +179,8 @@ def _solve_part(
     gap = np.minimum(np.nan_to_num(np.abs(risk - rough_risk) / size, nan=1.0), 1.0)
     error = size * np.maximum(gap**_POWER, _floor(rules))
     solution = solution._replace(iterations=solution.iterations + rough.iterations)
-    return [
-        _point(batch.resolution, fine, solution, errors[0], (i, risk[i], error[i]))
-        for i in range(fine.size)
-    ]
+    places = zip(range(fine.size), risk, error, strict=True)
+    return [_point(batch.resolution, fine, solution, errors[0], one) for one in places]
 
 
 def _floor(rules: Rules) -> float:
@@ -220,8 +206,9 @@ def _point(
     i, risk, quadrature_error = one
     is_good = bool(solution.is_good[i])
     return Point(
-        risk=float(risk) if is_good else float("nan"),
-        training_error=float(errors.training_error[i]) if is_good else float("nan"),
+        resolution=resolution,
+        risk=float(risk) if is_good else math.nan,
+        training_error=float(errors.training_error[i]) if is_good else math.nan,
         quadrature_error=float(quadrature_error),
         residual=float(solution.residual[i]),
         iterations=int(solution.iterations[i]),
@@ -231,9 +218,8 @@ def _point(
         learned=errors.learned[i],
         linear_coefficient=errors.linear_coefficient[i],
         error=errors.error[i],
-        target=Target(*(each[i] for each in system.mean.target)),
+        target=take(system.mean.target, i),
         alignment=float(system.mean.alignment[i]),
-        resolution=resolution,
     )
 
 
@@ -250,12 +236,10 @@ def thinned(rules: Rules, given: Conditional) -> tuple[Rules, Conditional]:
         masses=masses / masses.sum(-1, keepdims=True),
     )
     shared = ("direction", "vector_products")
-    per_value = {
-        name: each[:, ::2] for name, each in given.law._asdict().items() if name not in shared
-    }
-    student = type(given.student)(*[each[:, ::2, ::2] for each in given.student])
-    target = Target(*(each[:, ::2] for each in given.target))
-    return few, Conditional(given.law._replace(**per_value), student, target)
+    own = {name: v[:, ::2] for name, v in given.law._asdict().items() if name not in shared}
+    student = each(lambda array: array[:, ::2, ::2], given.student)
+    target = each(lambda array: array[:, ::2], given.target)
+    return few, Conditional(given.law._replace(**own), student, target)
 
 
 def restrict(system: System, rules: Rules) -> System:
@@ -281,10 +265,10 @@ def restrict(system: System, rules: Rules) -> System:
         mean=mean._replace(
             mean=halves(mean.mean),
             by_variance=half(mean.by_variance),
-            fluctuations=tuple(halves(psi) for psi in mean.fluctuations),
+            fluctuations=each(halves, mean.fluctuations),
             kappa=half(mean.kappa),
             free=None if mean.free is None else mean.free[::2],
-            target=Target(*(half(h) for h in mean.target)),
+            target=each(half, mean.target),
         ),
         overlap_map=half(system.overlap_map),
         omega=omega,
@@ -292,10 +276,7 @@ def restrict(system: System, rules: Rules) -> System:
 
 
 def prolong(fine: System, solution: Solution, omega: Float[Array, " half"]) -> Iterate:
-    """The coarse solution on the fine nodes.
-
-    log S/omega and log E are interpolated, Z carried over where the basis is the same.
-    """
+    """The coarse solution on the fine nodes: log S/omega and log E interpolated, Z if it fits."""
     with np.errstate(all="ignore"):
         shrunk = np.exp(between(np.log(solution.shrunk / omega))) * fine.omega
         matrix, diagonal = overlaps_of(fine, apply(fine.overlap_map, shrunk))

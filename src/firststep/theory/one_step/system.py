@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.batches import Places, take
+from firststep.numerics.library import library_of
 
 if TYPE_CHECKING:
-    from firststep.typing import Array, Float
+    from firststep.typing import Array, Float, Int
 
 
 class Bulk(NamedTuple):
@@ -35,10 +36,6 @@ class Bulk(NamedTuple):
     labels: Float[Array, "batch J"]  # y
     label_weights: Float[Array, "batch 3 J"]  # w^0, w^1, w^2
     alpha0: Float[Array, " batch"]
-
-    def part(self, places: Places) -> Bulk:
-        """Some of the problems."""
-        return take(self, places)
 
 
 class Target(NamedTuple):
@@ -70,11 +67,8 @@ class Mean(NamedTuple):
 
     def part(self, places: Places) -> Mean:
         """Some of the problems; kappa and the free functions are shared by all."""
-        shared = {"kappa": self.kappa, "free": self.free}
-        own = {
-            name: take(each, places) for name, each in self._asdict().items() if name not in shared
-        }
-        return self._replace(**own)
+        own = self._replace(kappa=None, free=None)  # type: ignore[arg-type]
+        return take(own, places)._replace(kappa=self.kappa, free=self.free)
 
 
 class State(NamedTuple):
@@ -85,9 +79,17 @@ class State(NamedTuple):
     energy: Float[Array, "batch P"]  # E
     resolvent: Float[Array, "batch n n"]  # Z
 
-    def part(self, places: Places) -> State:
-        """Some of the problems."""
-        return take(self, places)
+    def moved(
+        self,
+        packed: Float[Array, "batch Y"],
+        energy: Float[Array, "batch P"],
+        resolvent: Float[Array, "batch n2"],
+    ) -> State:
+        """The state after a change of y and of vech Z, with a new E."""
+        matrix, diagonal = unpack(packed, self.overlaps.shape[-1])
+        by_resolvent = unfold(resolvent, self.resolvent.shape[-1])
+        overlaps, resolvent = self.overlaps + matrix, self.resolvent + by_resolvent
+        return State(overlaps, self.diagonal + diagonal, energy, resolvent)
 
 
 class System(NamedTuple):
@@ -114,7 +116,7 @@ class System(NamedTuple):
     def part(self, places: Places) -> System:
         """Some of the problems."""
         return System(
-            bulk=self.bulk.part(places),
+            bulk=take(self.bulk, places),
             mean=self.mean.part(places),
             variance=self.variance[places],
             overlap_map=self.overlap_map[places],
@@ -128,7 +130,7 @@ class System(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def triangle(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def triangle(size: int) -> tuple[Int[Array, " n2"], Int[Array, " n2"], Float[Array, " n2"]]:
     """Rows, columns and multiplicities of the upper triangle of a symmetric matrix."""
     rows, columns = np.triu_indices(size)
     return rows, columns, np.where(rows == columns, 1.0, 2.0)
@@ -142,11 +144,26 @@ def unfold(packed: Float[Array, "batch n2"], size: int) -> Float[Array, "batch n
     return packed[:, place]
 
 
+def unpack(
+    packed: Float[Array, "batch Y"], size: int
+) -> tuple[Float[Array, "batch r r"], Float[Array, "batch P"]]:
+    """The matrices and the diagonals of y = (vech M, D), M of the given size."""
+    count = size * (size + 1) // 2
+    return unfold(packed[:, :count], size), packed[:, count:]
+
+
 def apply(
-    matrix: Float[Array, "batch m n"], vector: Float[Array, "batch n"]
-) -> Float[Array, "batch m"]:
+    matrix: Float[Array, "*batch m n"], vector: Float[Array, "*batch n"]
+) -> Float[Array, "*batch m"]:
     """Matrices times vectors."""
     return (matrix @ vector[..., None])[..., 0]
+
+
+def solve_each(
+    matrix: Float[Array, "batch n n"], vector: Float[Array, "batch n"]
+) -> Float[Array, "batch n"]:
+    """Inverse matrices times vectors."""
+    return library_of(vector).xp.linalg.solve(matrix, vector[..., None])[..., 0]
 
 
 def flip(matrix: Float[Array, "*batch m n"]) -> Float[Array, "*batch n m"]:

@@ -43,11 +43,8 @@ if TYPE_CHECKING:
 
     from firststep.typing import Array, Float
 
-POINTS = (
-    96,
-    192,
-    384,
-)  # of each band: more only where they are needed, the last only where they cost little
+# Of each band: more only where they are needed, the last only where they cost little.
+POINTS = (96, 192, 384)
 TOLERANCE = 1e-3  # of the mass
 # Resolution, spacing of log x in the search for bands, and mass of a band that is left out.
 _ATTEMPTS = (
@@ -80,9 +77,8 @@ class SpectralLaw:
     values: Float[Array, " x"]  # ascending, from edge to edge of every band
     density: Float[Array, " x"]
     bands: tuple[tuple[float, float], ...]  # where the density is positive, ascending
-    atoms: tuple[
-        tuple[float, float], ...
-    ]  # (place, weight): the zeros of a matrix without full rank
+    # (place, weight): the zeros of a matrix without full rank
+    atoms: tuple[tuple[float, float], ...]
     outliers: tuple[float, ...]  # largest first
     mass: float
     steps: Float[Array, " s"]  # places between which ``cumulative`` is known, ascending
@@ -99,13 +95,9 @@ class SpectralLaw:
         return math.fsum(weight for _, weight in self.atoms)
 
     def cumulative(self, values: ArrayLike) -> Float[Array, "*shape"]:
-        """The share of the bulk below each value.
-
-        Zeros and outliers are left out, so that it ends at 1.
-        """
-        return np.asarray(
-            np.interp(np.asarray(values, float), self.steps, self.heights) / self.heights[-1]
-        )
+        """The share of the bulk below each value; without zeros and outliers, so it ends at 1."""
+        below = np.interp(np.asarray(values, float), self.steps, self.heights)
+        return np.asarray(below / self.heights[-1])
 
     def quantile(self, share: ArrayLike) -> Float[Array, "*shape"]:
         """The value below which this share of the bulk lies."""
@@ -129,9 +121,7 @@ class SpectralLaw:
 
 @one_thread
 def spectral_law(problem: Problem, of: str = "weights", bulk: str = "exact") -> SpectralLaw:
-    """The predicted spectrum after the step.
-
-    ``of`` the first layer ("weights") or the conjugate kernel ("kernel").
+    """The predicted spectrum ``of`` the first layer or of its kernel, after the step.
 
     weights: the singular values of W1 (d x N), with the zeros of W1^T W1 if N > d. kernel: the
     eigenvalues of F^T F/n for the features F = s(X W1) of n fresh samples, without 1/sqrt N: the
@@ -150,13 +140,15 @@ def spectral_law(problem: Problem, of: str = "weights", bulk: str = "exact") -> 
                 settled = np.array(_outliers(smaller, bands) or [0.0])
                 found = [z if np.min(np.abs(settled / z - 1)) < 0.01 else math.inf for z in found]
     except np.linalg.LinAlgError:
-        raise NotConverged(
-            f"the equations of the spectrum of the {of} are singular; try a smaller step"
-        ) from None
-    made = track.made
+        told = f"the equations of the spectrum of the {of} are singular; try a smaller step"
+        raise NotConverged(told) from None
+    zeros = track.made.zeros
 
-    def unit(x: Float[Array, "*shape"] | float) -> Any:
+    def unit(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return np.sqrt(x) if of == "weights" else x
+
+    edges = unit(np.array(bands))
+    above = unit(np.array(sorted(found, reverse=True)))
 
     return SpectralLaw(
         problem=problem,
@@ -164,10 +156,10 @@ def spectral_law(problem: Problem, of: str = "weights", bulk: str = "exact") -> 
         bulk=bulk,
         values=unit(shape.places),
         density=shape.density * (2 * np.sqrt(shape.places) if of == "weights" else 1.0),
-        bands=tuple((float(unit(low)), float(unit(high))) for low, high in bands),
-        atoms=((0.0, made.zeros),) if made.zeros > 0 else (),
-        outliers=tuple(float(unit(z)) for z in sorted(found, reverse=True)),
-        mass=shape.mass + made.zeros,
+        bands=tuple((float(low), float(high)) for low, high in edges),
+        atoms=((0.0, zeros),) if zeros > 0 else (),
+        outliers=tuple(float(z) for z in above),
+        mass=shape.mass + zeros,
         steps=unit(shape.steps),
         heights=shape.heights,
     )
@@ -203,20 +195,15 @@ def _bulk(problem: Problem, of: str, bulk: str) -> tuple[Track, list[tuple[float
 
 
 def _check_gaps(problem: Problem, of: str, bulk: str, bands: list[tuple[float, float]]) -> None:
-    """Refuse gaps that lie between the values that stand for a Gaussian readout.
-
-    Many, or others with fewer values.
-    """
+    """Refuse gaps between the values that stand for a Gaussian readout: many, or moving ones."""
     fewer = Track(ensemble(problem, of, bulk, 2))
     if not fewer.made.has_many_values:
         return
     inside = [np.linspace(low, high, 9)[2:-2] for (_, low), (high, _) in pairwise(bands)]
     if len(bands) > _MOST_BANDS or np.any(fewer.density(np.concatenate(inside)) > _FLOOR):
         hint = "try a larger beta, a smaller step or a readout of few values"
-        raise NotConverged(
-            f"the spectrum of the {of} needs more values of the Gaussian readout than can be "
-            f"computed; {hint}"
-        )
+        needs = "needs more values of the Gaussian readout than can be computed"
+        raise NotConverged(f"the spectrum of the {of} {needs}; {hint}")
 
 
 def _bands(track: Track, spacing: float, sliver: float) -> list[tuple[float, float]]:
@@ -234,9 +221,8 @@ def _bands(track: Track, spacing: float, sliver: float) -> list[tuple[float, flo
     ends = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
     masses = [(a, b, density[a:b].sum() * gap) for a, b in ends.reshape(-1, 2)]
     runs = _joined([run for run in masses if run[2] > sliver])
-    brackets = [(x[a - 1], x[a]) for a, _ in runs if a > 0] + [
-        (x[b], x[b - 1]) for _, b in runs if b < x.size
-    ]
+    brackets = [(x[a - 1], x[a]) for a, _ in runs if a > 0]
+    brackets += [(x[b], x[b - 1]) for _, b in runs if b < x.size]
     edges = iter(_edges(track, np.array(brackets).reshape(-1, 2)))
     lows = [float(next(edges)) if a > 0 else 0.0 for a, _ in runs]
     highs = [float(next(edges)) if b < x.size else float(x[-1]) for _, b in runs]
@@ -255,10 +241,7 @@ def _joined(runs: list[tuple[int, int, float]]) -> list[tuple[int, int]]:
 
 
 def _edges(track: Track, brackets: Float[Array, "edges 2"]) -> Float[Array, " edges"]:
-    """The edges between places outside and inside the bulk.
-
-    The square of the density extrapolated to zero.
-    """
+    """The edges between places outside and inside: where the density's square extrapolates to 0."""
     if not len(brackets):
         return np.empty(0)
     logs = np.log(brackets)
@@ -266,9 +249,8 @@ def _edges(track: Track, brackets: Float[Array, "edges 2"]) -> Float[Array, " ed
     fine = logs[:, :1] + step[:, None] * np.arange(_SECTIONS + _INNER)
     density = np.zeros_like(fine)
     density[:, 1:] = track.density(np.exp(fine[:, 1:]).ravel()).reshape(len(fine), -1)
-    first = np.argmax(
-        density[:, : _SECTIONS + 1] > _FLOOR, axis=1
-    )  # the end of the bracket is always inside
+    # The end of the bracket is always inside.
+    first = np.argmax(density[:, : _SECTIONS + 1] > _FLOOR, axis=1)
     rows = np.arange(len(fine))[:, None]
     inner = first[:, None] + np.arange(_INNER)
     square, place = density[rows, inner] ** 2, fine[rows, inner]
@@ -307,10 +289,8 @@ def _resolved(track: Track, bands: list[tuple[float, float]]) -> _Shape:
 
 
 def _density(track: Track, bands: list[tuple[float, float]], points: int) -> _Shape:
-    t, cells = (
-        (np.arange(points) + 0.5) * math.pi / points,
-        np.arange(points + 1) * math.pi / points,
-    )
+    t = (np.arange(points) + 0.5) * math.pi / points
+    cells = np.arange(points + 1) * math.pi / points
     places, density, steps, heights = [], [], [], []
     total, has_gap = 0.0, False
     for low, high in bands:
@@ -319,15 +299,10 @@ def _density(track: Track, bands: list[tuple[float, float]], points: int) -> _Sh
             s, borders = top * np.cos(t / 2) ** 3, top * np.cos(cells / 2) ** 3
             weights = 1.5 * top * np.cos(t / 2) ** 2 * np.sin(t / 2) * math.pi / points
         else:
-            middle, half = (
-                (math.sqrt(high) + math.sqrt(low)) / 2,
-                (math.sqrt(high) - math.sqrt(low)) / 2,
-            )
-            s, borders, weights = (
-                middle + half * np.cos(t),
-                middle + half * np.cos(cells),
-                half * np.sin(t) * math.pi / points,
-            )
+            middle = (math.sqrt(high) + math.sqrt(low)) / 2
+            half = (math.sqrt(high) - math.sqrt(low)) / 2
+            s, borders = middle + half * np.cos(t), middle + half * np.cos(cells)
+            weights = half * np.sin(t) * math.pi / points
         s, borders, weights = s[::-1], borders[::-1], weights[::-1]
         floor = track.x[0]  # below this a density that reaches down to zero goes on as a power of x
         per_log = track.density(np.maximum(s**2, floor))

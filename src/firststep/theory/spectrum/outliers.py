@@ -35,7 +35,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from firststep.errors import NotConverged
-from firststep.numerics.batches import joined
+from firststep.numerics.batches import joined, take
 from firststep.theory.one_step.mean import coherent_energy, forms, row_vectors
 from firststep.theory.one_step.resolvent import equations, start
 from firststep.theory.one_step.system import State, flip
@@ -74,10 +74,8 @@ def _highest(track: Track, edge: float) -> float:
         if largest < 0.1 * z:
             return 4 * (max(largest, 0.0) + edge)
         z = 100 * largest
-    raise NotConverged(
-        f"the outliers of the {track.made.of} could not be found: its mean is too large; "
-        "try a smaller step"
-    )
+    told = f"the outliers of the {track.made.of} could not be found: its mean is too large"
+    raise NotConverged(f"{told}; try a smaller step")
 
 
 def _solve(track: Track, z: Float[Array, " z"]) -> Turned:
@@ -97,26 +95,20 @@ def _real(found: Turned) -> tuple[State, Float[Array, "z K"]]:
 
 
 def _is_real(track: Track, found: Turned) -> Bool[Array, " z"]:
-    """Solved outside the bulk.
-
-    Not in the slivers that single nodes make of the tail of unbounded labels or readouts.
-    """
+    """Solved outside the bulk and the slivers that nodes make of unbounded labels or readouts."""
     m = track.transform(found.state)
     return (found.change < TRUSTED) & (np.abs(m.imag) < 1e-9 * np.abs(m))
 
 
 def _roots(track: Track, z: Float[Array, " z"], edge: float, side: float) -> list[float]:
-    """Where the count falls, between the places z (ascending).
-
-    States between them start from a spline in log |z - edge|.
-    """
+    """Where the count falls between the z (ascending); states from splines in log |z - edge|."""
     made = track.made
     first = _solve(track, z)
     real = _is_real(track, first)
     if real.sum() < 4:
         return []
     z = z[real]
-    state, shrunk = _real(first.part(real))
+    state, shrunk = _real(take(first, real))
     order = np.argsort(np.abs(z - edge))
     splines = [CubicSpline(np.log(np.abs(z - edge)[order]), each[order]) for each in state]
 
@@ -128,7 +120,7 @@ def _roots(track: Track, z: Float[Array, " z"], edge: float, side: float) -> lis
         if not solved.all():
             found = _solve(track, places)
             solved = _is_real(track, found)
-        return places[solved], counts(made, *_real(found.part(solved)))
+        return places[solved], counts(made, *_real(take(found, solved)))
 
     found: list[float] = []
     brackets = _falls(z, counts(made, state, shrunk))

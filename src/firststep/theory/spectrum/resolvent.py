@@ -33,11 +33,11 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from firststep.errors import NotConverged
-from firststep.numerics.batches import Places, each, joined, put, take
+from firststep.numerics.batches import each, joined, put, take
 from firststep.numerics.newton import LastStep, Method, newton
 from firststep.numerics.quadrature import ShiftedMoments
 from firststep.problem import Problem
-from firststep.theory.one_step.fit import Iterate, shrunk_weights, solve
+from firststep.theory.one_step.fit import Iterate, overlap_step, shrunk_weights, solve
 from firststep.theory.one_step.fit import from_above as start_above
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import GAUSSIAN, Rules, choose, rules_for
@@ -52,7 +52,7 @@ from firststep.theory.one_step.question import (
 )
 from firststep.theory.one_step.resolvent import equations, packed_overlaps, start
 from firststep.theory.one_step.response import respond
-from firststep.theory.one_step.system import State, System, apply, flip, unfold
+from firststep.theory.one_step.system import State, System, apply
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Complex, Float
@@ -175,14 +175,6 @@ class Turned(NamedTuple):
     shrunk: Complex[Array, "x K"]  # S
     change: Float[Array, " x"]  # of the last Newton step, relative: how well it is solved
 
-    def part(self, places: Places) -> Turned:
-        """Some of the points."""
-        return take(self, places)
-
-    def put(self, places: Places, others: Turned) -> None:
-        """Replace some of the points."""
-        put(self, places, others)
-
 
 class _Look(NamedTuple):
     """A Newton step, already taken."""
@@ -191,14 +183,11 @@ class _Look(NamedTuple):
     residual: Float[Array, " x"]
 
 
-class ComplexFit(Method[System, Iterate]):
+class ComplexFit(Method[System, Iterate, _Look]):
     """The ridge equations at complex ridge, in y = (vech M, D - ridge), E and Z.
 
-    y = Lambda S with S = omega/(1 + V), V = Lambda^T v(y, E, Z)/alpha: the step dy solves
-
-        (1 + A dv/dy) dy = Lambda S - y - A dv,   A = Lambda diag(S^2/(omega alpha)) Lambda^T,
-
-    where dv is the change of v by the step of (E, Z) at fixed y. Both come from ``respond``.
+    The step is that of ``one_step.fit.overlap_step``; for the weights, alpha = infinity, dy is
+    the gap of y.
     """
 
     def prepare(self, system: System, iterate: Iterate, residual: Float[Array, " x"]) -> Iterate:
@@ -220,27 +209,13 @@ class ComplexFit(Method[System, Iterate]):
             return joined(looks)
 
     def _newton_step(self, system: System, state: State) -> _Look:
-        bulk, mapping = system.bulk, system.overlap_map
-        omega, alpha = system.omega, system.alpha[:, None]
-        at = equations(bulk, state)
+        at = equations(system.bulk, state)
+        found = respond(system.bulk, state, at)
         shrunk = shrunk_weights(system, at, 0.0)
-        gap = apply(mapping, shrunk) - packed_overlaps(system, state)
-        found = respond(bulk, state, at)
-        if np.all(np.isfinite(alpha)):
-            pull = (mapping * (shrunk**2 / (omega * alpha))[:, None, :]) @ flip(mapping)
-            right = gap - apply(pull, found.force_shift)
-            matrix = np.eye(right.shape[-1]) + pull @ found.force_by_overlap
-            gap = np.linalg.solve(matrix, right[..., None])[..., 0]
-        energy = found.energy_shift + apply(found.energy_by_overlap, gap)
-        resolvent = found.resolvent_shift + apply(found.resolvent_by_overlap, gap)
-        size = state.overlaps.shape[-1]
-        count = size * (size + 1) // 2
-        after = State(
-            overlaps=state.overlaps + unfold(gap[:, :count], size),
-            diagonal=state.diagonal + gap[:, count:],
-            energy=state.energy + energy,
-            resolvent=state.resolvent + unfold(resolvent, state.resolvent.shape[-1]),
-        )
+        gap = apply(system.overlap_map, shrunk) - packed_overlaps(system, state)
+        overlaps = overlap_step(system, found, shrunk, gap)
+        energy, resolvent = found.along(overlaps)
+        after = state.moved(overlaps, state.energy + energy, resolvent)
         change = np.max(np.abs(energy / state.energy), -1)
         return _Look(Iterate(after, shrunk), np.where(np.isfinite(change), change, np.inf))
 
@@ -265,10 +240,7 @@ def polish(
 def turn(
     made: Ensemble, x: Float[Array, " x"], state: State, begin: float, angles: tuple[float, ...]
 ) -> Turned:
-    """From a solution at angle ``begin`` (times pi) through ``angles``.
-
-    Only the last one is solved to the end.
-    """
+    """From a solution at angle ``begin`` (times pi) through ``angles``: exact at the last only."""
     before, at, places = None, state, (begin, begin)
     for angle in angles:
         guess = at
@@ -297,10 +269,7 @@ def from_above(made: Ensemble, x: Float[Array, " x"], angles: tuple[float, ...])
 
 
 class Track:
-    """Solutions at ``HANDOVER`` on a logarithmic grid of x that holds the bulk.
-
-    Those on the real axis start from them.
-    """
+    """Solutions at ``HANDOVER`` on a grid of log x that holds the bulk; others start from them."""
 
     def __init__(self, made: Ensemble) -> None:
         self.made = made
@@ -308,14 +277,11 @@ class Track:
         if made.is_square:  # near zero a power of x
             x = np.concatenate([made.scale * np.geomspace(1e-6, 3e-4, 12)[:-1], x])
         states = [self._turned(x)]
-        while (
-            not made.is_square
-            and x[0] > LOWEST * made.scale
-            and self._seen(states[0].part([0]), x[:1])
-        ):
+        lowest = math.inf if made.is_square else LOWEST * made.scale
+        while x[0] > lowest and self._seen(take(states[0], [0]), x[:1]):
             below = x[0] * np.exp(SPACING * np.arange(-16, 0))
             x, states = np.concatenate([below, x]), [self._turned(below), *states]
-        while self._seen(states[-1].part([-1]), x[-1:]):
+        while self._seen(take(states[-1], [-1]), x[-1:]):
             above = x[-1] * np.exp(SPACING * np.arange(1, 13))
             x, states = np.concatenate([x, above]), [*states, self._turned(above)]
         self.x, self.state = x, joined(states)
@@ -329,10 +295,7 @@ class Track:
         return bool(self.smoothed(state, x)[0] > _UNSEEN)
 
     def smoothed(self, state: State, x: Float[Array, " x"]) -> Float[Array, " x"]:
-        """Im(z m)/pi at ``HANDOVER``: the density per unit of log x, smoothed.
-
-        Beside the bulk it falls like 1/x and x.
-        """
+        """Im(z m)/pi at ``HANDOVER``: the density per unit of log x, smoothed, with tails x^-+1."""
         return (-ridge_at(x, HANDOVER) * self.transform(state)).imag / math.pi
 
     @cached_property
@@ -351,11 +314,11 @@ class Track:
             found = turn(self.made, some, guess, HANDOVER, LAST_ANGLES)
             lost = np.flatnonzero(~self._trusted(found))
             if lost.size:  # again in smaller steps, and at last all the way from ridge = x
-                again = turn(self.made, some[lost], guess.part(lost), HANDOVER, SMALL_ANGLES[-25:])
-                found.put(lost, again)
-                lost = lost[~self._trusted(found.part(lost))]
+                again = turn(self.made, some[lost], take(guess, lost), HANDOVER, SMALL_ANGLES[-25:])
+                put(found, lost, again)
+                lost = lost[~self._trusted(take(found, lost))]
             if lost.size:
-                found.put(lost, from_above(self.made, some[lost], SMALL_ANGLES))
+                put(found, lost, from_above(self.made, some[lost], SMALL_ANGLES))
             return found
 
         return _in_chunks(solved, x)
@@ -376,10 +339,8 @@ class Track:
         found = self.on_axis(x)
         if not np.all(self._trusted(found)):
             worst = x[~self._trusted(found)][0]
-            raise NotConverged(
-                f"the spectrum of the {self.made.of} could not be computed at {worst:.4g}: "
-                "the equations did not converge; try a smaller step"
-            )
+            where = f"the spectrum of the {self.made.of} could not be computed at {worst:.4g}"
+            raise NotConverged(f"{where}: the equations did not converge; try a smaller step")
         return np.maximum(self.transform(found.state).imag, 0.0) * x / math.pi
 
 
