@@ -21,8 +21,8 @@ from firststep.numerics.library import library_of
 from firststep.numerics.newton import BestResidual, Method, newton
 from firststep.theory.one_step.mean import forms, projection, smoother
 from firststep.theory.one_step.resolvent import Equations, equations, packed_overlaps, settle, start
-from firststep.theory.one_step.response import respond
-from firststep.theory.one_step.system import State, System, apply, flip, unfold
+from firststep.theory.one_step.response import Response, respond
+from firststep.theory.one_step.system import Bulk, State, System, apply, flip, unfold
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -131,13 +131,15 @@ class RidgeFit(ReadoutFit):
         """The next iterate.
 
         d = infinity: in y, with S = omega/(1 + V) a function of (y, E, Z). Finite d: in S itself,
-        as the spread of the fitted mean, H_kk/n, moves with S by dH_kk/dS_l = -H_kl H_lk.
+        as the spread of the fitted mean, H_kk/n, moves with S by dH_kk/dS_l = -H_kl H_lk. What
+        multiplies a gap is a constant to differentiation: at the solution the gap is zero.
         """
         state, before = iterate
-        xp = library_of(before).xp
-        found = respond(system.bulk, state, look.at)
-        mapping, d = system.overlap_map, system.mean.dimension
-        pull = look.asked**2 / (system.omega * system.alpha[:, None])
+        lib = library_of(before)
+        xp, d = lib.xp, system.mean.dimension
+        found = _response(system.bulk, state, look.at)
+        mapping = lib.frozen(system.overlap_map)
+        pull = lib.frozen(look.asked**2 / (system.omega * system.alpha[:, None]))
         if d is None or look.coupling is None:
             moved = (mapping * pull[:, None, :]) @ flip(mapping)
             right = look.gap - apply(moved, found.force_shift)
@@ -145,7 +147,7 @@ class RidgeFit(ReadoutFit):
             after = look.asked
         else:
             curvature = flip(mapping) @ found.force_by_overlap @ mapping
-            curvature = curvature - look.coupling / d[:, None, None]
+            curvature = curvature - lib.frozen(look.coupling) / d[:, None, None]
             force = found.force_shift + apply(found.force_by_overlap, look.gap)
             right = look.asked - before - pull * apply(flip(mapping), force)
             moved = _solve(np.eye(system.omega.size) + pull[:, :, None] * curvature, right)
@@ -153,7 +155,9 @@ class RidgeFit(ReadoutFit):
             change = look.gap + apply(mapping, after - before)
         energy = found.energy_shift + apply(found.energy_by_overlap, change)
         resolvent = found.resolvent_shift + apply(found.resolvent_by_overlap, change)
-        part = _inside(state, change, energy) if d is None else xp.ones_like(system.alpha)
+        part = xp.ones_like(system.alpha)
+        if d is None:
+            part = _inside(*lib.frozen((state, change, energy)))
         return Iterate(moved_state(state, change, energy, resolvent, part), after)
 
 
@@ -229,6 +233,18 @@ def _inside(
     smallest = xp.minimum(smallest, xp.min(energy / state.energy, -1))
     smallest = xp.minimum(smallest, xp.min(change[:, count:] / state.diagonal, -1))
     return xp.where(smallest < -0.9, 0.9 / xp.maximum(-smallest, 0.9), 1.0)
+
+
+def _response(bulk: Bulk, state: State, at: Equations) -> Response:
+    """The response, a constant to differentiation but for the gaps it is applied to."""
+    frozen = library_of(state.energy).frozen
+    gaps = {"energy_gap": at.energy_gap, "resolvent_gap": at.resolvent_gap}
+    found = respond(frozen(bulk), frozen(state), frozen(at)._replace(**gaps))
+    return found._replace(
+        force_by_overlap=frozen(found.force_by_overlap),
+        energy_by_overlap=frozen(found.energy_by_overlap),
+        resolvent_by_overlap=frozen(found.resolvent_by_overlap),
+    )
 
 
 def _solve(
