@@ -346,9 +346,7 @@ ON_JAX = dict(backend="jax", test_samples=500, block=128)
 @needs_jax
 def test_jax_blocks_do_not_matter(generic: Problem) -> None:
     in_one = {**ON_JAX, "block": 4096}
-    same(
-        simulate(generic, D, 2, seed=3, **ON_JAX), simulate(generic, D, 2, seed=3, **in_one), 1e-8
-    )
+    same(simulate(generic, D, 2, seed=3, **ON_JAX), simulate(generic, D, 2, seed=3, **in_one), 1e-8)
 
 
 @needs_jax
@@ -464,9 +462,7 @@ def test_callable_activations(generic: Problem) -> None:
 
 
 @needs_jax
-def test_jax_functions_as_activations(
-    generic: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jax_functions_as_activations(generic: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     named = simulate(generic.replace(student="tanh"), D, 2, test_samples=300)
     foreign = generic.replace(student=lambda z: jnp.tanh(z))
     same(named, simulate(foreign, D, 2, test_samples=300, workers=1), 1e-9)
