@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from firststep.simulation.data.teachers import draw_teacher
 from firststep.simulation.design import Training, make_design
 from firststep.simulation.kinds import MODELS
 from firststep.simulation.randomness import HostDraws
+from firststep.simulation.running import execute
 from firststep.simulation.weights.draw import SpikedLaw, draw_readout, draw_weights, gradient
 from firststep.teacher_terms import teacher_terms
 from tests.backends import BACKENDS, HAS_JAX, jax, jnp, needs_jax
@@ -210,19 +213,35 @@ def test_seeds_and_replicates_differ(generic: Problem) -> None:
     )
 
 
-class EagerJax(JaxBackend):
-    """JAX arithmetic on NumPy's random numbers, without compilation: shows that both backends
-    compute the same thing.
+@dataclass(frozen=True)
+class HostKey:
+    """A key of NumPy's streams that compiled code knows: part of the program, no argument of it."""
+
+    seed: int
+    replicate: int
+
+
+if HAS_JAX:
+    jax.tree_util.register_static(HostKey)
+
+
+class JaxOnHostDraws(JaxBackend):
+    """JAX arithmetic on NumPy's random numbers: shows that both backends compute the same thing.
+
+    Keys and batches are known when a stage is compiled, and its loops are plain ones.
     """
 
-    compile = NumpyBackend.compile
     fold = NumpyBackend.fold
 
+    def compile(self, function):  # type: ignore[no-untyped-def]
+        known = [name for name in inspect.signature(function).parameters if name == "batch"]
+        return jax.jit(function, static_argnames=known)
+
     def key(self, seed, replicate):  # type: ignore[no-untyped-def]
-        return seed, replicate
+        return HostKey(seed, replicate)
 
     def draws(self, key):  # type: ignore[no-untyped-def]
-        outer, convert = HostDraws(*key), self.to_device
+        outer, convert = HostDraws(key.seed, key.replicate), self.to_device
 
         class Converted:
             def __getattr__(self, name):  # type: ignore[no-untyped-def]
@@ -247,7 +266,7 @@ def test_numpy_and_jax_compute_the_same_thing(model: str, alpha: float, generic:
     sizes = problem.sizes(D)
     design = make_design(problem, model, Training(), sizes, 400, 128, None)
     results = []
-    for backend in (NumpyBackend(), EagerJax()):
+    for backend in (NumpyBackend(), JaxOnHostDraws()):
         with backend.scope():
             results.append(design.model(design, backend).replicate(problem, 1, 0))
     for name, expected in results[0].items():
@@ -285,7 +304,7 @@ def test_numpy_and_jax_compute_the_same_thing_beyond_the_ideal_step(
         generic, asked["model"], asked["training"], generic.sizes(D), 400, 128, None, law, terms
     )
     results = []
-    for backend in (NumpyBackend(), EagerJax()):
+    for backend in (NumpyBackend(), JaxOnHostDraws()):
         with backend.scope():
             results.append(design.model(design, backend).replicate(generic, 1, 0))
     for quantity, expected in results[0].items():
@@ -295,18 +314,23 @@ def test_numpy_and_jax_compute_the_same_thing_beyond_the_ideal_step(
 
 
 class PlainJax(JaxBackend):
-    """JAX's own random numbers, but plain loops instead of compiled ones."""
+    """JAX's own random numbers, but loops written out block by block."""
 
-    compile = NumpyBackend.compile
     fold = NumpyBackend.fold
-    slice = EagerJax.slice
+    slice = JaxOnHostDraws.slice
+
+    def collect(self, rows_of, rows, columns, block):  # type: ignore[no-untyped-def]
+        starts = range(0, rows, block)
+        parts = [rows_of(start, min(block, rows - start)) for start in starts]
+        return tuple(jnp.concatenate(each) for each in zip(*parts, strict=True))
 
 
-@pytest.mark.parametrize("alpha", [2.5, 0.6])
+@pytest.mark.parametrize(("model", "alpha"), [("network", 2.5), ("random-features", 1.4)])
 @needs_jax
-def test_compiled_loops_agree_with_plain_ones(alpha: float, generic: Problem) -> None:
+def test_compiled_loops_agree_with_plain_ones(model: str, alpha: float, generic: Problem) -> None:
+    """More than a block of rows each for the step, the fit (primal and dual) and the test."""
     problem = generic.replace(alpha=alpha)
-    design = make_design(problem, "network", Training(), problem.sizes(150), 700, 128, None)
+    design = make_design(problem, model, Training(), problem.sizes(100), 300, 128, None)
     results = []
     for backend in (PlainJax(), JaxBackend()):
         with backend.scope():
@@ -315,21 +339,21 @@ def test_compiled_loops_agree_with_plain_ones(alpha: float, generic: Problem) ->
         assert np.allclose(expected, results[1][name], rtol=1e-7, atol=1e-9, equal_nan=True), name
 
 
+# One design for the tests of JAX as it is used: compiled once for all of them.
+ON_JAX = dict(backend="jax", test_samples=500, block=128)
+
+
 @needs_jax
 def test_jax_blocks_do_not_matter(generic: Problem) -> None:
-    options = dict(backend="jax", test_samples=500, seed=3)
-    same(
-        simulate(generic, D, 2, block=128, **options),
-        simulate(generic, D, 2, block=4096, **options),
-        1e-8,
-    )
+    in_one = {**ON_JAX, "block": 4096}
+    same(simulate(generic, D, 2, seed=3, **ON_JAX), simulate(generic, D, 2, seed=3, **in_one), 1e-8)
 
 
 @needs_jax
 def test_backends_agree_within_error_bars(generic: Problem) -> None:
     """Different random numbers, same law."""
-    left = simulate(generic, 60, 30, test_samples=2000)
-    right = simulate(generic, 60, 30, test_samples=2000, backend="jax")
+    left = simulate(generic, D, 60, test_samples=500)
+    right = simulate(generic, D, 60, **ON_JAX)
     for name in ("risk", "training_error", "alignment", "spike_strength", "gradient_norm"):
         a, b = getattr(left, name), getattr(right, name)
         assert abs(a.mean - b.mean) < 4 * math.hypot(a.standard_error, b.standard_error), name
@@ -337,8 +361,9 @@ def test_backends_agree_within_error_bars(generic: Problem) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_single_precision_is_close(backend: str, generic: Problem) -> None:
-    double = simulate(generic, 60, 3, backend=backend, test_samples=500)
-    single = simulate(generic, 60, 3, backend=backend, test_samples=500, dtype="float32")
+    double = simulate(generic, D, 3, test_samples=500)
+    options = dict(test_samples=500) if backend == "numpy" else ON_JAX
+    single = simulate(generic, D, 3, dtype="float32", **options)
     if backend == "numpy":  # the same random numbers, rounded
         assert single.risk.values == pytest.approx(double.risk.values, rel=1e-3)
     else:
@@ -350,16 +375,17 @@ def test_single_precision_is_close(backend: str, generic: Problem) -> None:
 def test_single_precision_is_close_or_refused(student: str, backend: str) -> None:
     """Students with a mean have one huge eigenvalue: single precision loses the small ones."""
     problem = Problem(student=student, teacher="sin", alpha=4, beta=3, alpha0=2, ridge=(0.1, 1.0))
-    options = dict(backend="numpy" if backend == "numpy" else "jax", test_samples=1000)
-    single = simulate(problem, 200, 2, dtype="float32", **options)
-    double = simulate(problem, 200, 2, **options)
+    d = 200 if backend == "numpy" else 100
+    options = dict(backend=backend, test_samples=1000)
+    single = simulate(problem, d, 2, dtype="float32", **options)
+    double = simulate(problem, d, 2, test_samples=1000)
     if backend == "numpy":
         assert single.risk.values == pytest.approx(double.risk.values, rel=0.01)
         assert single.training_error.values == pytest.approx(double.training_error.values, rel=0.01)
     else:
         assert single.risk.mean == pytest.approx(double.risk.mean, rel=0.4)
     with pytest.raises(NotConverged, match="float32 cannot resolve a ridge this small"):
-        simulate(problem.replace(ridge=1e-8), 200, 1, dtype="float32", **options)
+        simulate(problem.replace(ridge=1e-8), d, 1, dtype="float32", **options)
 
 
 def test_long_seeds_keep_all_their_digits(generic: Problem) -> None:
@@ -385,8 +411,9 @@ def test_long_seeds_keep_all_their_digits(generic: Problem) -> None:
 def test_what_overflows_is_refused(
     changes: dict[str, object], backend: str, generic: Problem
 ) -> None:
+    options = dict(test_samples=100) if backend == "numpy" else ON_JAX
     with pytest.raises(NotConverged, match=r"overflow|finite|positive"):
-        simulate(generic.replace(**changes), 40, 1, test_samples=100, backend=backend)
+        simulate(generic.replace(**changes), D, 1, **options)
 
 
 def test_a_readout_of_zeros_takes_no_step(generic: Problem) -> None:
@@ -421,7 +448,7 @@ def test_steep_and_kinked_students_have_conditional_features(generic: Problem) -
 
 @needs_jax
 def test_jax_leaves_the_users_settings_alone(generic: Problem) -> None:
-    simulate(generic, 20, 1, backend="jax", test_samples=200)
+    simulate(generic, D, 1, **ON_JAX)
     assert not jax.config.jax_enable_x64
     assert jnp.ones(1).dtype == jnp.float32
 
@@ -435,14 +462,15 @@ def test_callable_activations(generic: Problem) -> None:
 
 
 @needs_jax
-def test_jax_functions_as_activations(generic: Problem) -> None:
+def test_jax_functions_as_activations(generic: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     named = simulate(generic.replace(student="tanh"), D, 2, test_samples=300)
     foreign = generic.replace(student=lambda z: jnp.tanh(z))
     same(named, simulate(foreign, D, 2, test_samples=300, workers=1), 1e-9)
     assert simulate(foreign, D, 2, test_samples=300, backend="jax").risk.mean > 0
     with pytest.raises(InvalidParameter, match="workers must be 1"):
         simulate(foreign, D, 2, test_samples=300, workers=2)
-    assert simulate(foreign.replace(alpha0=20), 150, 40, test_samples=300).options["workers"] == 1
+    monkeypatch.setattr(execute, "_SECONDS_WORTH_A_POOL", 0.0)  # where others get workers
+    assert simulate(foreign, D, 2, test_samples=300).options["workers"] == 1
 
 
 def test_nested_activations_reach_the_workers(generic: Problem) -> None:

@@ -241,16 +241,17 @@ def _solve(
     given = Conditional.of(plan.model, rules, numbers)
     cut = plan.resolution.rank_cut
     system = assemble(plan.model, rules, numbers, given, cut=cut, rank=plan.rank)
-    still = jax.tree.map(lax.stop_gradient, system)
+    still = lax.stop_gradient(system)
     solution = solve_fit(still, from_above(still))
 
-    def polish(iterate: Iterate, _: None) -> tuple[Iterate, None]:
+    def polish(iterate: Iterate, _: None = None) -> tuple[Iterate, None]:
         return RIDGE.step(system, iterate, RIDGE.examine(system, iterate)), None
 
-    begin = jax.tree.map(lax.stop_gradient, Iterate(solution.state, solution.shrunk))
-    count = _LAST_STEPS if system.is_finite else 1
-    (state, shrunk), _ = lax.scan(polish, begin, None, length=count)
-    if not system.is_finite:  # S as a function of the polished state
+    begin = lax.stop_gradient(Iterate(solution.state, solution.shrunk))
+    if system.is_finite:
+        (state, shrunk), _ = lax.scan(polish, begin, None, length=_LAST_STEPS)
+    else:  # S as a function of the polished state
+        state = polish(begin)[0].state
         shrunk = shrunk_weights(system, equations(system.bulk, state), 0.0)
     errors = outcome(system, state, shrunk)
     is_good = solution.residual < ACCEPTED

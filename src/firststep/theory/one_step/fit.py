@@ -23,7 +23,7 @@ from firststep.numerics.newton import BestResidual, Method, newton
 from firststep.theory.one_step.mean import forms, projection, smoother
 from firststep.theory.one_step.resolvent import Equations, equations, packed_overlaps, settle, start
 from firststep.theory.one_step.response import Response, respond
-from firststep.theory.one_step.system import State, System, apply, flip, solve_each, unpack
+from firststep.theory.one_step.system import Bulk, State, System, apply, flip, solve_each, unpack
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -111,25 +111,29 @@ class RidgeFit(ReadoutFit):
         """The next iterate.
 
         d = infinity: in y, with S = omega/(1 + V) a function of (y, E, Z). Finite d: in S itself,
-        as the spread of the fitted mean, H_kk/n, moves with S by dH_kk/dS_l = -H_kl H_lk.
+        as the spread of the fitted mean, H_kk/n, moves with S by dH_kk/dS_l = -H_kl H_lk. What
+        multiplies a gap is a constant to differentiation: at the solution the gap is zero.
         """
         state, before = iterate
-        xp = library_of(before).xp
-        found = respond(system.bulk, state, look.at)
-        mapping, d = system.overlap_map, system.mean.dimension
+        lib = library_of(before)
+        xp, d = lib.xp, system.mean.dimension
+        found = _response(system.bulk, state, look.at)
         if d is None or look.coupling is None:
             change, after = overlap_step(system, found, look.asked, look.gap), look.asked
         else:
-            pull = look.asked**2 / (system.omega * system.alpha[:, None])
+            mapping, pull = _pull(system, look.asked)
             curvature = flip(mapping) @ found.force_by_overlap @ mapping
-            curvature = curvature - look.coupling / d[:, None, None]
+            curvature = curvature - lib.frozen(look.coupling) / d[:, None, None]
             force = found.force_shift + apply(found.force_by_overlap, look.gap)
             right = look.asked - before - pull * apply(flip(mapping), force)
             moved = solve_each(np.eye(system.omega.size) + pull[:, :, None] * curvature, right)
             after = before * xp.maximum(1 + moved / before, _LARGEST_FALL)
             change = look.gap + apply(mapping, after - before)
         energy, resolvent = found.along(change)
-        part = (_inside(state, change, energy) if d is None else xp.ones_like(d))[:, None]
+        part = xp.ones_like(system.alpha)
+        if d is None:
+            part = _inside(*lib.frozen((state, change, energy)))
+        part = part[:, None]
         # E stays positive.
         energy = state.energy * xp.maximum(1 + part * energy / state.energy, _LARGEST_FALL)
         return Iterate(state.moved(part * change, energy, part * resolvent), after)
@@ -144,10 +148,18 @@ def overlap_step(
 
     where dv is the change of v by the step of (E, Z) at fixed y.
     """
-    mapping, pull = system.overlap_map, shrunk**2 / (system.omega * system.alpha[:, None])
+    mapping, pull = _pull(system, shrunk)
     moved = (mapping * pull[:, None, :]) @ flip(mapping)
     right = gap - apply(moved, found.force_shift)
     return solve_each(np.eye(right.shape[-1]) + moved @ found.force_by_overlap, right)
+
+
+def _pull(
+    system: System, shrunk: Float[Array, "batch K"]
+) -> tuple[Float[Array, "batch Y K"], Float[Array, "batch K"]]:
+    """Lambda and S^2/(omega alpha), constants to differentiation."""
+    frozen = library_of(shrunk).frozen
+    return (frozen(system.overlap_map), frozen(shrunk**2 / (system.omega * system.alpha[:, None])))
 
 
 RIDGE = RidgeFit()
@@ -200,3 +212,15 @@ def _inside(
     smallest = xp.minimum(smallest, xp.min(energy / state.energy, -1))
     smallest = xp.minimum(smallest, xp.min(diagonal / state.diagonal, -1))
     return xp.where(smallest < -0.9, 0.9 / xp.maximum(-smallest, 0.9), 1.0)
+
+
+def _response(bulk: Bulk, state: State, at: Equations) -> Response:
+    """The response, a constant to differentiation but for the gaps it is applied to."""
+    frozen = library_of(state.energy).frozen
+    gaps = {"energy_gap": at.energy_gap, "resolvent_gap": at.resolvent_gap}
+    found = respond(frozen(bulk), frozen(state), frozen(at)._replace(**gaps))
+    return found._replace(
+        force_by_overlap=frozen(found.force_by_overlap),
+        energy_by_overlap=frozen(found.energy_by_overlap),
+        resolvent_by_overlap=frozen(found.resolvent_by_overlap),
+    )

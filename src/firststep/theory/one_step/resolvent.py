@@ -146,6 +146,7 @@ class Equations(NamedTuple):
     image: Image
     crossing: Float[Array, "batch J r r"]  # the first block of g Delta_l
     energy_gap: Float[Array, "batch P"]  # right minus left of (E)
+    resolvent_gap: Float[Array, "batch n n"]  # and of (g), in Z
     residual: Float[Array, " batch"]  # the largest, relative, of (E) and (g)
     # v = (vech of M^-1 - M^-1 g_11 M^-1 with multiplicities, Theta), the gradient of a potential:
     # alpha V_k = sum_i v_i Lambda_ik.
@@ -199,6 +200,7 @@ def equations(bulk: Bulk, state: State) -> Equations:
         image=image,
         crossing=crossing,
         energy_gap=energy_gap,
+        resolvent_gap=image.z - z,
         residual=xp.maximum(relative, relative_gap(image.z, z)),
         force=xp.concatenate([by_matrix[:, rows, columns] * times, pencil.theta], 1),
     )

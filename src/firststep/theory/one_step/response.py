@@ -80,7 +80,7 @@ def respond(bulk: Bulk, state: State, at: Equations) -> Response:
     batch = z.shape[0]
     unit = xp.broadcast_to(np.eye(count), (batch, count, count))
     top = [at.energy_gap[:, :, None], xp.zeros((batch, count, r_rows.size)), unit]
-    low = [(image - z)[:, rows, columns][:, :, None], by_matrix]
+    low = [at.resolvent_gap[:, rows, columns][:, :, None], by_matrix]
     low = [*low, xp.zeros((batch, rows.size, count))]
     right = xp.concatenate([xp.concatenate(top, 2), xp.concatenate(low, 2)], 1)
     answer = xp.linalg.solve(system, right)
