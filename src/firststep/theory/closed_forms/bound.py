@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import PPoly, make_interp_spline
-from scipy.optimize import minimize_scalar
+import scipy  # whose parts load when they are used: interpolate and optimize take long
 
 from firststep.activations import Activation, activation
 from firststep.checks import number
@@ -18,6 +17,8 @@ from firststep.numerics.quadrature import legendre, shifted_moments
 from firststep.problem import Problem
 
 if TYPE_CHECKING:
+    from scipy.interpolate import PPoly
+
     from firststep.typing import Array, Float
 
 
@@ -167,7 +168,7 @@ class _Misfit:
     def minimum(self, left: float, right: float) -> float:
         """The lowest point of a valley: Brent's method, then Newton steps while they help."""
         kappa = float(
-            minimize_scalar(
+            scipy.optimize.minimize_scalar(
                 self,
                 bounds=(left, right),
                 method="bounded",
@@ -214,4 +215,5 @@ def _smoothed_table(student: Activation) -> PPoly:
         values[start : start + block] = (
             np.exp(-((y[close] - here[:, None]) ** 2) / 2) @ weighted[close]
         )
-    return PPoly.from_spline(make_interp_spline(t, values, k=7))
+    spline = scipy.interpolate.make_interp_spline(t, values, k=7)
+    return scipy.interpolate.PPoly.from_spline(spline)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
+import scipy  # whose parts load when they are used: interpolate and optimize take long
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
@@ -213,7 +213,7 @@ def _residual_ratio(it: _Constants, ridge: float, alpha: float) -> float:
         return alpha + it.beta * (it.nonlinear + it.linear * g) / (D * (1 + m))
 
     lowest = -math.log1p(it.beta * (it.nonlinear + it.linear) / (alpha * ridge))
-    log_root = brentq(
+    log_root = scipy.optimize.brentq(
         lambda log_S: math.log(alpha / total(math.exp(log_S))) - log_S,
         lowest - 1e-6,
         1e-6,
