@@ -18,7 +18,15 @@ from firststep.cli import run
 from tests.backends import needs_jax
 
 ROOT = Path(__file__).parent.parent
-SMALLER = [("1000", "40"), ("500", "30"), ("replicates=10", "replicates=2")]
+SMALLER = {
+    "1000": "40",
+    "500": "30",
+    "400": "40",
+    "300": "40",
+    "200": "40",
+    "replicates=10": "replicates=2",
+    "Workers(4)": "Workers(1)",
+}
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -45,7 +53,7 @@ def test_python_examples_run(page: str) -> None:
     found = blocks(page, "python")
     assert found
     for code in found:
-        for large, small in SMALLER:
+        for large, small in SMALLER.items():
             code = code.replace(large, small)
         exec(compile(code, page, "exec"), scope)
 

@@ -10,8 +10,10 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import nbformat
 import pytest
@@ -43,18 +45,18 @@ def outputs(notebook: Any) -> list[Any]:
     ]
 
 
-def execute(notebook: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+def execute(notebooks: Sequence[Path], folder: Path) -> subprocess.CompletedProcess[str]:
     """In a process of its own: what Jupyter warns about is not our business, and its event loops
-    end with it.
+    end with it. Each notebook has a fresh kernel.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
     return subprocess.run(
-        [sys.executable, FOLDER / "execute.py", notebook, "--out", folder],
+        [sys.executable, FOLDER / "execute.py", *notebooks, "--out", folder],
         env={**environment, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=600,
+        timeout=1200,
     )
 
 
@@ -160,20 +162,45 @@ def test_links_lead_somewhere(name: str) -> None:
         assert "://" in target or (FOLDER / target).exists(), target
 
 
+def uses_jax(name: str) -> bool:
+    cells = [cell for cell in read(FOLDER / f"{name}.ipynb").cells if cell.cell_type == "code"]
+    return any("jax" in cell.source for cell in cells)
+
+
 def to_run(name: str) -> Any:
     """A notebook as a parameter; one whose code uses JAX needs it."""
-    cells = [cell for cell in read(FOLDER / f"{name}.ipynb").cells if cell.cell_type == "code"]
-    marks = [needs_jax] if any("jax" in cell.source for cell in cells) else []
-    return pytest.param(name, marks=marks)
+    return pytest.param(name, marks=[needs_jax] if uses_jax(name) else [])
+
+
+class Executed(NamedTuple):
+    """Where the notebooks are that ran to their end, and what was said of the others."""
+
+    folder: Path
+    complaints: str
+
+
+@pytest.fixture(scope="module")
+def executed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    """Those that are asked for, one after the other; one that fails does not stop the rest."""
+    asked = [item.callspec.params["name"] for item in request.session.items if runs(item)]
+    has_jax = find_spec("jax") is not None
+    names = [name for name in asked if has_jax or not uses_jax(name)]
+    folder = tmp_path_factory.mktemp("notebooks")
+    done = execute([FOLDER / f"{name}.ipynb" for name in names], folder)
+    assert done.returncode == (len(list(folder.iterdir())) < len(names)), done.stderr
+    return Executed(folder, done.stderr)
+
+
+def runs(item: Any) -> bool:
+    return item.path == Path(__file__) and item.originalname == "test_it_runs_and_says_what_is_kept"
 
 
 @pytest.mark.parametrize("name", [to_run(name) for name in NAMES])
-def test_it_runs_and_says_what_is_kept(name: str, tmp_path: Path) -> None:
+def test_it_runs_and_says_what_is_kept(name: str, executed: Executed) -> None:
     path = FOLDER / f"{name}.ipynb"
-    done = execute(path, tmp_path)
-    if done.returncode:
-        pytest.fail(done.stderr[-6000:], pytrace=False)
-    kept, fresh = read(path), read(tmp_path / path.name)
+    if not (executed.folder / path.name).exists():
+        pytest.fail(executed.complaints[-6000:], pytrace=False)
+    kept, fresh = read(path), read(executed.folder / path.name)
     complaints = [output.text for output in outputs(fresh) if output.get("name") == "stderr"]
     assert not complaints, f"{path.name} writes to stderr: {complaints}"
     found = [
@@ -199,7 +226,7 @@ def test_a_cell_that_fails_is_shown(tmp_path: Path) -> None:
     ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     (tmp_path / "out").mkdir()
-    done = execute(path, tmp_path / "out")
+    done = execute([path], tmp_path / "out")
     assert done.returncode == 1
     assert done.stderr.startswith("wrong.ipynb: ")
     assert 'firststep.activation("tnh")' in done.stderr

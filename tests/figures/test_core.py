@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
+import pickle
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +22,7 @@ from firststep.figures.shape import Axis, Curve, Panel, Scale
 from firststep.figures.shape import predicted as theory_of
 from firststep.figures.verdict import judge, row_of, score
 from firststep.results import Estimate
+from firststep.sweep.executors import ThisMachine
 
 PROBLEM = dict(
     student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, readout="signs", ridge=0.1
@@ -171,12 +176,35 @@ def test_predictions_for_every_replicate_are_compared_with_their_own() -> None:
     assert row["standard_error"] == pytest.approx(np.std(values, ddof=1) / 2)
 
 
+class InThisProcess:
+    """Workers whose jobs and answers are pickled, but do not leave: no process has to start."""
+
+    def __init__(self, count: int) -> None:
+        assert count >= 1
+
+    def __enter__(self) -> InThisProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, job: Any, numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        sent = pickle.loads(pickle.dumps(job))
+        for number in reversed(numbers):  # they may finish in any order
+            yield number, pickle.loads(pickle.dumps(sent(number)))
+
+
 @pytest.mark.parametrize("name", ["beyond-multi-step", "beyond-inputs", "beyond-multi-index"])
 def test_figures_with_a_computation_of_their_own_are_made_at_any_size(
-    name: str, tmp_path: Path
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    module = import_module(f"firststep.figures.{name.replace('-', '_')}")
+    monkeypatch.setattr(module, "Workers", InThisProcess)
+    if name == "beyond-multi-step":
+        monkeypatch.setattr(module, "SHOWN", (0, 1, 3))
     figure = catalogue.figure(name)
-    made = make(figure, tmp_path, Scale(dimension=40, replicates=2, points=2))
+    scale = Scale(dimension=40, replicates=2, points=2)
+    made = make(figure, tmp_path, scale, executor=ThisMachine(workers=1))
     assert made.verdict.points > 0
     assert all(math.isfinite(row["simulated"]) for row in made.rows)
     assert all(path.stat().st_size > 100 for path in made.files)

@@ -128,7 +128,7 @@ def draw(rows: Sequence[Row], axes: Axes) -> None:
         alpha, risk, error = (
             [row[name] for row in mine] for name in ("alpha", "risk", "standard_error")
         )
-        fine = [float(a) for a in np.geomspace(min(ALPHAS), max(ALPHAS), 61)]
+        fine = [float(a) for a in np.geomspace(min(ALPHAS), max(ALPHAS), 33)]
         plots.curve(axes, fine, theory(curve, fine, rows[0]["dimension"]), curve.color)
         plots.points(
             axes, alpha, risk, error, label=curve.label, color=curve.color, marker=curve.marker

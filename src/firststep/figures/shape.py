@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -168,6 +168,13 @@ class Panel:
 
 def predicted(problems: Sequence[Problem], quantity: str, bulk: str) -> Float[Array, " problems"]:
     """A quantity of the theory; problems that differ only in numbers are solved together."""
+    return _predicted(tuple(problems), quantity, bulk).copy()
+
+
+@lru_cache(maxsize=64)  # a figure that is made again with more replicates has the same theory
+def _predicted(
+    problems: tuple[Problem, ...], quantity: str, bulk: str
+) -> Float[Array, " problems"]:
     values = np.full(len(problems), np.nan)
     for places in alike(problems).values():
         found = solve_together([problems[place] for place in places], bulk)

@@ -71,7 +71,7 @@ def test_noise_along_the_readout_by_brute_force() -> None:
     of one value.
     """
     rng = np.random.default_rng(3)
-    count, d, q = 1600, 1200, 0.7
+    count, d, q = 800, 600, 0.7
     values = np.array([0.5, np.sqrt(1.75)])
     diagonal, kind = np.array([0.3, 0.8]), np.repeat([0, 1], count // 2)
     units = np.stack([kind == p for p in (0, 1)]) / np.sqrt(count / 2)

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import PPoly, make_interp_spline
-from scipy.optimize import minimize_scalar
+import scipy  # whose parts load when they are used: interpolate and optimize take long
 
 from firststep.activations import Activation, activation
 from firststep.checks import number
@@ -18,6 +17,8 @@ from firststep.numerics.quadrature import gaussian_panels, panels, shifted_momen
 from firststep.problem import Problem
 
 if TYPE_CHECKING:
+    from scipy.interpolate import PPoly
+
     from firststep.typing import Array, Float
 
 
@@ -140,7 +141,9 @@ class _Misfit:
     def minimum(self, left: float, right: float) -> float:
         """The lowest point of a valley: Brent's method, then Newton steps while they help."""
         options = {"xatol": 1e-5 * (right - left)}
-        found = minimize_scalar(self, bounds=(left, right), method="bounded", options=options)
+        found = scipy.optimize.minimize_scalar(
+            self, bounds=(left, right), method="bounded", options=options
+        )
         kappa = float(found.x)
         value = self(kappa)
         for _ in range(4):
@@ -168,4 +171,5 @@ def _smoothed_table(student: Activation) -> PPoly:
         close = slice(*np.searchsorted(y, [here[0] - reach, here[-1] + reach]))
         bell = np.exp(-((y[close] - here[:, None]) ** 2) / 2)
         values[start : start + block] = bell @ weighted[close]
-    return PPoly.from_spline(make_interp_spline(t, values, k=7))
+    spline = scipy.interpolate.make_interp_spline(t, values, k=7)
+    return scipy.interpolate.PPoly.from_spline(spline)

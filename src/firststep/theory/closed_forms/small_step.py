@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
+import scipy  # whose parts load when they are used: interpolate and optimize take long
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
@@ -188,7 +188,7 @@ def _residual_ratio(it: _Constants, ridge: float, alpha: float) -> float:
         return math.log(alpha / total(math.exp(log_S))) - log_S
 
     lowest = -math.log1p(it.beta * (it.nonlinear + it.linear) / (alpha * ridge))
-    S = math.exp(brentq(gap, lowest - 1e-6, 1e-6, xtol=1e-13))
+    S = math.exp(scipy.optimize.brentq(gap, lowest - 1e-6, 1e-6, xtol=1e-13))
     for _ in range(2):
         S -= (S * total(S) - alpha) / (alpha + _rise(it, ridge, *_resolvent(it, ridge, S)))
     return min(S, 1.0)

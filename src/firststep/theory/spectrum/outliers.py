@@ -32,7 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+import scipy  # whose parts load when they are used: interpolate and optimize take long
 
 from firststep.errors import NotConverged
 from firststep.numerics.batches import joined, take
@@ -110,7 +110,10 @@ def _roots(track: Track, z: Float[Array, " z"], edge: float, side: float) -> lis
     z = z[real]
     state, shrunk = _real(take(first, real))
     order = np.argsort(np.abs(z - edge))
-    splines = [CubicSpline(np.log(np.abs(z - edge)[order]), each[order]) for each in state]
+    splines = [
+        scipy.interpolate.CubicSpline(np.log(np.abs(z - edge)[order]), each[order])
+        for each in state
+    ]
 
     def look(places: Float[Array, " z"]) -> tuple[Float[Array, " z"], Int[Array, " z"]]:
         """The places outside the bulk, and the count there."""

@@ -30,7 +30,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+import scipy  # whose parts load when they are used: interpolate and optimize take long
 
 from firststep.errors import NotConverged
 from firststep.numerics.batches import each, joined, put, take
@@ -285,7 +285,7 @@ class Track:
             above = x[-1] * np.exp(SPACING * np.arange(1, 13))
             x, states = np.concatenate([x, above]), [*states, self._turned(above)]
         self.x, self.state = x, joined(states)
-        self._between = [CubicSpline(np.log(x), values) for values in self.state]
+        self._between = [scipy.interpolate.CubicSpline(np.log(x), values) for values in self.state]
 
     def _turned(self, x: Float[Array, " x"]) -> State:
         return _in_chunks(lambda some: from_above(self.made, some, FIRST_ANGLES), x).state
