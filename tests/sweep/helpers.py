@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from firststep import cli
 from firststep.store import Store
 from firststep.sweep.experiment import Experiment
 
@@ -27,8 +28,11 @@ def table(**changes: Any) -> dict[str, Any]:
     return {**base, **changes}
 
 
-def long_file(folder: Path, replicates: int = 150, dimension: int = 80) -> Path:
-    """An experiment file that takes some seconds."""
+LONG = 183  # results of the experiment of ``long_file``
+
+
+def long_file(folder: Path, replicates: int = 60, dimension: int = 80) -> Path:
+    """An experiment file that takes two or three seconds."""
     path = folder / "long.toml"
     path.write_text(
         'seed = 3\n[problem]\nstudent = "tanh"\nteacher = "sin"\nbeta = 1\nalpha0 = 4\n'
@@ -37,6 +41,11 @@ def long_file(folder: Path, replicates: int = 150, dimension: int = 80) -> Path:
         f"dimension = {dimension}\nreplicates = {replicates}\n"
     )
     return path
+
+
+def run(*arguments: object) -> int:
+    """The exit code of a firststep command in this process, which spares the start of another."""
+    return cli.run([str(each) for each in arguments])
 
 
 def start(*arguments: object, largest_file: int | None = None) -> subprocess.Popen[str]:

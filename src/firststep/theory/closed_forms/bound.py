@@ -8,8 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import PPoly, make_interp_spline
-from scipy.optimize import minimize_scalar
 
 from firststep.activations import Activation, activation
 from firststep.checks import number
@@ -18,6 +16,8 @@ from firststep.numerics.quadrature import legendre, shifted_moments
 from firststep.problem import Problem
 
 if TYPE_CHECKING:
+    from scipy.interpolate import PPoly
+
     from firststep.typing import Array, Float
 
 
@@ -166,6 +166,8 @@ class _Misfit:
 
     def minimum(self, left: float, right: float) -> float:
         """The lowest point of a valley: Brent's method, then Newton steps while they help."""
+        from scipy.optimize import minimize_scalar  # slow to load, and few need it
+
         kappa = float(
             minimize_scalar(
                 self,
@@ -200,6 +202,8 @@ def _smoothed_table(student: Activation) -> PPoly:
 
     F is analytic, kinks or not.
     """
+    from scipy.interpolate import PPoly, make_interp_spline  # slow to load, and few need it
+
     reach, block = 9.0, int(4 / _TABLE_STEP)
     t = np.arange(-_TABLE_REACH, _TABLE_REACH + _TABLE_STEP, _TABLE_STEP)
     edges = np.arange(t[0] - reach, t[-1] + reach + 0.25, 0.25)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
@@ -207,6 +206,7 @@ def _residual_ratio(it: _Constants, ridge: float, alpha: float) -> float:
 
     R(S)/S = beta (mu2^2 + c1^2 g)/(D (1 + m)) falls, the left side grows with S.
     """
+    from scipy.optimize import brentq  # slow to load, and few need it
 
     def total(S: float) -> float:
         D, m, g = _resolvent(it, ridge, S)

@@ -32,7 +32,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from firststep.errors import NotConverged
 from firststep.numerics.batches import joined
@@ -110,6 +109,8 @@ def _roots(track: Track, z: Float[Array, " z"], edge: float, side: float) -> lis
 
     States between them start from a spline in log |z - edge|.
     """
+    from scipy.interpolate import CubicSpline  # slow to load, and few need it
+
     made = track.made
     first = _solve(track, z)
     real = _is_real(track, first)

@@ -30,7 +30,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from firststep.errors import NotConverged
 from firststep.numerics.batches import Places, each, joined, put, take
@@ -303,6 +302,8 @@ class Track:
     """
 
     def __init__(self, made: Ensemble) -> None:
+        from scipy.interpolate import CubicSpline  # slow to load, and few need it
+
         self.made = made
         x = made.scale * np.exp(np.arange(math.log(3e-4), math.log(300.0), SPACING))
         if made.is_square:  # near zero a power of x
