@@ -12,6 +12,7 @@ from typing import Any
 from firststep import cli
 from firststep.store import Store
 from firststep.sweep.experiment import Experiment
+from tests.processes import eventually
 
 PROBLEM = dict(student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, readout="signs")
 
@@ -62,6 +63,21 @@ def start(*arguments: object, largest_file: int | None = None) -> subprocess.Pop
 def finish(process: subprocess.Popen[str], timeout: float = 120) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=timeout)
     return process.returncode, out, err
+
+
+def done(path: Path) -> dict[str, str]:
+    """The results a store holds so far, by their keys."""
+    if not path.exists():
+        return {}
+    with Store(path, create=False) as store:
+        return store.statuses()
+
+
+def wait_for_results(path: Path, count: int) -> None:
+    def there() -> bool:
+        return path.exists() and path.stat().st_size > 0 and len(done(path)) >= count
+
+    assert eventually(there), f"{path} did not reach {count} results"
 
 
 def wanted_keys(path: Path) -> set[str]:

@@ -21,23 +21,19 @@ from firststep.simulation.running.workers import Workers
 from firststep.store import Store
 from tests.jobs import die_at_three
 from tests.processes import alive, children, eventually
-from tests.sweep.helpers import LONG, contents, finish, long_file, run, start, wanted_keys
+from tests.sweep.helpers import (
+    LONG,
+    contents,
+    done,
+    finish,
+    long_file,
+    run,
+    start,
+    wait_for_results,
+    wanted_keys,
+)
 
 Undisturbed = tuple[Path, dict[str, object]]
-
-
-def done(path: Path) -> dict[str, str]:
-    if not path.exists():
-        return {}
-    with Store(path, create=False) as store:
-        return store.statuses()
-
-
-def wait_for_results(path: Path, count: int) -> None:
-    def there() -> bool:
-        return path.exists() and path.stat().st_size > 0 and len(done(path)) >= count
-
-    assert eventually(there), f"{path} did not reach {count} results"
 
 
 def kill(process: subprocess.Popen[str]) -> list[int]:
