@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.theory.step import gradient_square, residual_of
