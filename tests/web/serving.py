@@ -14,6 +14,11 @@ from typing import Any
 from tests.processes import PATIENCE, started
 
 COMMAND = [str(Path(sys.executable).parent / "firststep"), "explore", "--no-browser"]
+HURRIED = 3.0  # seconds a request may take to arrive at an explorer that waits less than others
+_HURRY = (
+    f"import firststep.web.server as server; server.PATIENCE = {HURRIED}; "
+    "from firststep_command import main; main()"
+)
 PROBLEM: dict[str, Any] = {
     "student": "tanh",
     "teacher": "sin",
@@ -50,9 +55,10 @@ NETWORKS: dict[str, Any] = {
 
 
 @contextlib.contextmanager
-def explorer(*flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def explorer(*flags: str, hurry: bool = False) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of a running explorer and its process."""
-    with started([*COMMAND, *flags]) as process:
+    command = [sys.executable, "-c", _HURRY, *COMMAND[1:]] if hurry else COMMAND
+    with started([*command, *flags]) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://\S+", line)
