@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.processes import PATIENCE, started
+import psutil
+
+from tests.processes import PATIENCE, children, eventually, processor_seconds, started
 
 COMMAND = [str(Path(sys.executable).parent / "firststep"), "explore", "--no-browser"]
 HURRIED = 3.0  # seconds a request may take to arrive at an explorer that waits less than others
@@ -53,6 +55,8 @@ NETWORKS: dict[str, Any] = {
     "model": "network",
 }
 
+WORKING = 1.2  # processor seconds; to load takes some two thirds of them
+
 
 @contextlib.contextmanager
 def explorer(*flags: str, hurry: bool = False) -> Iterator[tuple[str, subprocess.Popen[str]]]:
@@ -66,3 +70,14 @@ def explorer(*flags: str, hurry: bool = False) -> Iterator[tuple[str, subprocess
         yield found[0], process
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
+
+
+def wait_for_networks(server: int) -> None:
+    """Until a process that simulates, and so lets others go first, is at work."""
+
+    def working(pid: int) -> bool:
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(pid).nice() > 0 and processor_seconds([pid]) > WORKING
+        return False
+
+    assert eventually(lambda: any(working(pid) for pid in children(server)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -13,22 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firststep.cli import run
-from tests.processes import (
-    PATIENCE,
-    alive,
-    children,
-    eventually,
-    processor_seconds,
-    seconds_until_rest,
-)
-from tests.web.serving import CURVE, NETWORKS, PROBLEM, explorer
+from tests.processes import PATIENCE, alive, children, eventually, seconds_until_rest
+from tests.web.serving import CURVE, NETWORKS, PROBLEM, explorer, wait_for_networks
 
 HALF = b"\r\n".join(  # of a request
     (
@@ -40,7 +31,6 @@ HALF = b"\r\n".join(  # of a request
         b"{",
     )
 )
-WORKING = 1.2  # processor seconds; to load takes some two thirds of them
 LONG = {**NETWORKS, "dimension": 600, "replicates": 100, "problem": {**PROBLEM, "alpha0": 20.0}}
 
 
@@ -156,17 +146,6 @@ def test_leaving_frees_the_machine_at_once(client: httpx.Client, served: tuple[s
         wait_for_networks(served[1])
     assert seconds_until_rest(served[1]) < 6  # hundreds without it
     assert stream(client, NETWORKS)[-1]["kind"] == "done"  # and the next one runs
-
-
-def wait_for_networks(server: int) -> None:
-    """Until a process that simulates, and so lets others go first, is at work."""
-
-    def working(pid: int) -> bool:
-        with contextlib.suppress(psutil.Error):
-            return psutil.Process(pid).nice() > 0 and processor_seconds([pid]) > WORKING
-        return False
-
-    assert eventually(lambda: any(working(pid) for pid in children(server)))
 
 
 def seconds_of_curves(address: str, ridge: float) -> float:
