@@ -87,11 +87,19 @@ def workers_compute(process: subprocess.Popen[str], count: int = 2) -> list[int]
 
     def busy() -> bool:
         found = children(process.pid)
-        return len(found) >= count and all(processor_seconds([pid]) >= LOADED for pid in found)
+        return len(found) >= count and all(is_busy(pid) for pid in found)
 
     assert eventually(lambda: busy() or ended(process))
     assert not ended(process)
     return children(process.pid)
+
+
+def is_busy(worker: int) -> bool:
+    """Whether a worker has given a few answers: all that it writes are answers."""
+    with contextlib.suppress(psutil.Error):
+        if hasattr(psutil.Process, "io_counters"):
+            return bool(psutil.Process(worker).io_counters().write_count >= 5)
+    return processor_seconds([worker]) >= LOADED
 
 
 def ended(process: subprocess.Popen[str]) -> bool:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import subprocess
 import sys
-import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from firststep import InvalidParameter, WorkerFailed, activation, readout_law
-from firststep.simulation.backends import available_memory, make_backend
+from firststep import InvalidParameter, Problem, WorkerFailed, activation, readout_law
+from firststep.simulation.backends import available_memory, block_rows, make_backend
+from firststep.simulation.design import Training, make_design
 from firststep.simulation.fit.features import chebyshev_basis, conditional_table
 from firststep.simulation.models.observables import LeadingSingularValues
 from firststep.simulation.randomness import CHUNK, PURPOSES, HostDraws
 from firststep.simulation.running.workers import Workers
 from firststep.simulation.weights.draw import draw_readout
 from tests.backends import BACKENDS
+from tests.jobs import misbehave, square
+from tests.memory import bytes_used, needs_proc
+from tests.processes import alive, eventually, started
 
 
 @pytest.mark.parametrize("backend_name", BACKENDS)
@@ -141,76 +142,41 @@ def test_conditional_table_reproduces_the_moments(name: str) -> None:
 # Workers ------------------------------------------------------------------------------------------
 
 
-class Square:
-    def __call__(self, number: int) -> int:
-        return number * number
-
-
-class Misbehaves:
-    def __call__(self, number: int) -> int:
-        if number == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if number == 5:
-            raise InvalidParameter("number", "anything but 5", number)
-        print("noise on stdout does not disturb the answers")
-        return number
-
-
-def test_workers_answer_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Workers(3) as workers:
-        for _ in range(2):
-            assert dict(workers.run(Square(), range(20))) == {n: n * n for n in range(20)}
-
-
-def test_a_killed_worker_is_reported_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_answer_in_any_order() -> None:
     with Workers(2) as workers:
+        for _ in range(2):
+            assert dict(workers.run(square, range(20))) == {n: n * n for n in range(20)}
+
+
+def test_a_killed_worker_is_reported_and_replaced() -> None:
+    with Workers(1) as workers:
         with pytest.raises(WorkerFailed, match=r"signal 9 \(SIGKILL\).*out of memory"):
-            list(workers.run(Misbehaves(), [1, 2, 3, 4]))
+            list(workers.run(misbehave, [1, 2, 3, 4]))
         with pytest.raises(InvalidParameter, match="number must be anything but 5"):
-            list(workers.run(Misbehaves(), [1, 5]))
-        assert dict(workers.run(Square(), [2])) == {2: 4}
+            list(workers.run(misbehave, [1, 5]))
+        assert dict(workers.run(square, [2])) == {2: 4}
 
 
-def test_workers_end_with_a_killed_parent() -> None:
-    program = (
-        "import sys, time; from firststep import Problem, Workers, simulate\n"
-        "p = Problem(student='tanh', teacher='tanh', alpha=2, beta=1)\n"
-        "def tell(done, total):\n"
-        "    print(*[each.pid for each in workers._processes], flush=True)\n"
-        "workers = Workers(2)\n"
-        "simulate(p, 200, 10**6, workers=workers, progress=tell)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    pids = [int(word) for word in parent.stdout.readline().split()]
-    assert len(pids) == 2
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    deadline = time.monotonic() + 20
-    while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(_alive(pid) for pid in pids)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def test_scripts_need_no_main_guard(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_scripts_need_no_main_guard_and_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from firststep import Problem, simulate\n"
+        "from firststep import Problem, Workers, simulate\n"
         "print('once')\n"
         "p = Problem(student='tanh', teacher='tanh', alpha=2, beta=1)\n"
-        "print(simulate(p, 30, 4, workers=2, test_samples=100).replicates)\n"
+        "workers = Workers(2)\n"
+        "print(simulate(p, 30, 4, workers=workers, test_samples=100).replicates)\n"
+        "def tell(done, total):\n"
+        "    print(*[each.pid for each in workers._processes], flush=True)\n"
+        "simulate(p, 200, 10**6, workers=workers, progress=tell)\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["once", "4"]
+    with started([sys.executable, str(script)]) as parent:
+        assert parent.stdout is not None
+        lines = [parent.stdout.readline().split() for _ in range(3)]
+        assert lines[:2] == [["once"], ["4"]]
+        pids = [int(word) for word in lines[2]]
+        assert len(pids) == 2
+        parent.kill()
+        assert eventually(lambda: not any(alive(pid) for pid in pids))
 
 
 def test_available_memory_is_plausible() -> None:
@@ -218,33 +184,23 @@ def test_available_memory_is_plausible() -> None:
     assert free is None or 10**7 < free < 10**14
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the peak is read from /proc")
-@pytest.mark.parametrize("model", ["network", "conditional", "distance-kernel", "ntk"])
-def test_memory_is_estimated_from_above(model: str) -> None:
-    """The peak of a real process against the number used to refuse what does not fit."""
-    from firststep import Problem
-    from firststep.simulation.backends import block_rows
-    from firststep.simulation.design import Training, make_design
+MEASURED = dict(student="tanh", teacher="sin", alpha=2.0, alpha0=2.0, beta=1.0, ridge=0.0)
+MEASURED_DIMENSION = 700
+MODELS = ("network", "conditional", "distance-kernel", "ntk")
 
-    fields = dict(student="tanh", teacher="sin", alpha=2.0, alpha0=2.0, beta=1.0, ridge=0.0)
-    d = 1000
-    program = (
-        "import firststep\n"
-        "status = lambda: open('/proc/self/status').read()\n"
-        "peak = lambda: 1024 * int(status().split('VmHWM:')[1].split()[0])\n"
-        f"problem = firststep.Problem(**{fields!r})\n"
-        "before = peak()\n"
-        f"firststep.simulate(problem, {d}, 1, model={model!r}, workers=1)\n"
-        "print(peak() - before)\n"
-    )
-    used = int(
-        subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True
-        ).stdout
-    )
-    problem = Problem(**fields)
+
+@pytest.fixture(scope="module")
+def used() -> dict[str, int]:
+    cases = [{"model": model} for model in MODELS]
+    return dict(zip(MODELS, bytes_used(MEASURED, MEASURED_DIMENSION, cases), strict=True))
+
+
+@needs_proc
+@pytest.mark.parametrize("model", MODELS)
+def test_memory_is_estimated_from_above(model: str, used: dict[str, int]) -> None:
+    """The peak of a real process against the number used to refuse what does not fit."""
+    problem, d = Problem(**MEASURED), MEASURED_DIMENSION
     sizes = problem.sizes(d)
-    design = make_design(
-        problem, model, Training(), sizes, 4 * d, block_rows(sizes.width, d, make_backend()), None
-    )
-    assert 0.9 * used < design.memory(8) < 3 * used
+    block = block_rows(sizes.width, d, make_backend())
+    design = make_design(problem, model, Training(), sizes, 4 * d, block, None)
+    assert 0.9 * used[model] < design.memory(8) < 3 * used[model]

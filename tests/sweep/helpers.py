@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from firststep import cli
 from firststep.store import Store
 from firststep.sweep.experiment import Experiment
+from tests.processes import eventually
 
 PROBLEM = dict(student="tanh", teacher="sin", beta=1, alpha0=2, noise=0.1, readout="signs")
 
@@ -27,8 +29,11 @@ def table(**changes: Any) -> dict[str, Any]:
     return {**base, **changes}
 
 
-def long_file(folder: Path, replicates: int = 150, dimension: int = 80) -> Path:
-    """An experiment file that takes some seconds."""
+LONG = 183  # results of the experiment of ``long_file``
+
+
+def long_file(folder: Path, replicates: int = 60, dimension: int = 80) -> Path:
+    """An experiment file that takes two or three seconds."""
     path = folder / "long.toml"
     path.write_text(
         'seed = 3\n[problem]\nstudent = "tanh"\nteacher = "sin"\nbeta = 1\nalpha0 = 4\n'
@@ -37,6 +42,11 @@ def long_file(folder: Path, replicates: int = 150, dimension: int = 80) -> Path:
         f"dimension = {dimension}\nreplicates = {replicates}\n"
     )
     return path
+
+
+def run(*arguments: object) -> int:
+    """The exit code of a firststep command in this process, which spares the start of another."""
+    return cli.run([str(each) for each in arguments])
 
 
 def start(*arguments: object, largest_file: int | None = None) -> subprocess.Popen[str]:
@@ -53,6 +63,21 @@ def start(*arguments: object, largest_file: int | None = None) -> subprocess.Pop
 def finish(process: subprocess.Popen[str], timeout: float = 120) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=timeout)
     return process.returncode, out, err
+
+
+def done(path: Path) -> dict[str, str]:
+    """The results a store holds so far, by their keys."""
+    if not path.exists():
+        return {}
+    with Store(path, create=False) as store:
+        return store.statuses()
+
+
+def wait_for_results(path: Path, count: int) -> None:
+    def there() -> bool:
+        return path.exists() and path.stat().st_size > 0 and len(done(path)) >= count
+
+    assert eventually(there), f"{path} did not reach {count} results"
 
 
 def wanted_keys(path: Path) -> set[str]:

@@ -50,7 +50,7 @@ def test_from_the_example_to_a_plot(
     assert run(["sweep", "init"]) == 2
     assert "--force" in capsys.readouterr().err
     for command in (
-        "run",
+        "run --workers 1",
         "status",
         "plot --where ridge=0.01",
         "export --csv a.csv --parquet a.parquet --netcdf a.nc",

@@ -20,7 +20,7 @@ from tests.sweep.helpers import PROBLEM, contents, table
 
 
 def test_numbers_are_those_of_predict_and_simulate(tmp_path: Path) -> None:
-    done = run_sweep(table(), tmp_path / "a.db")
+    done = run_sweep(table(), tmp_path / "a.db", workers=1)
     assert done.complete
     for row in done.rows:
         problem = Problem(**PROBLEM, alpha=row["alpha"], ridge=row["ridge"])
@@ -140,7 +140,7 @@ def test_a_chunk_with_a_bad_problem_solves_the_others() -> None:
 
 
 def test_tables(tmp_path: Path) -> None:
-    done = run_sweep(table(), tmp_path / "a.db")
+    done = run_sweep(table(), tmp_path / "a.db", workers=1)
     frame = done.frame()
     assert len(frame) == len(done.rows) == 48
     mean = frame[(frame.model == "network") & (frame.alpha == 2) & (frame.ridge == 0.1)].risk.mean()
@@ -183,7 +183,7 @@ def test_zipped_axes_are_coordinates_of_the_first() -> None:
         zip=[["alpha", "alpha0"]],
         predict={},
     )
-    data = run_sweep(grid).dataset()
+    data = run_sweep(grid, workers=1).dataset()
     assert data.alpha0.dims == ("alpha",)
     assert float(data.theory_risk.sel(alpha=2).squeeze()) == pytest.approx(
         predict(Problem(student="tanh", teacher="sin", beta=1, alpha=2, alpha0=4)).risk
@@ -196,7 +196,7 @@ def test_axes_of_words() -> None:
         axes=dict(student=["tanh", "erf"], readout=["ones", "signs"], alpha=[2]),
         predict={},
     )
-    data = run_sweep(grid).dataset()
+    data = run_sweep(grid, workers=1).dataset()
     assert float(data.theory_risk.sel(student="erf", readout="ones").squeeze()) == pytest.approx(
         predict(Problem(student="erf", teacher="sin", beta=1, alpha=2, readout="ones")).risk
     )

@@ -11,9 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.processes import PATIENCE, started
+import psutil
+
+from tests.processes import PATIENCE, children, eventually, processor_seconds, started
 
 COMMAND = [str(Path(sys.executable).parent / "firststep"), "explore", "--no-browser"]
+HURRIED = 3.0  # seconds a request may take to arrive at an explorer that waits less than others
+_HURRY = (
+    f"import firststep.web.server as server; server.PATIENCE = {HURRIED}; "
+    "from firststep_command import main; main()"
+)
 PROBLEM: dict[str, Any] = {
     "student": "tanh",
     "teacher": "sin",
@@ -48,11 +55,14 @@ NETWORKS: dict[str, Any] = {
     "model": "network",
 }
 
+WORKING = 1.2  # processor seconds; to load takes some two thirds of them
+
 
 @contextlib.contextmanager
-def explorer(*flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def explorer(*flags: str, hurry: bool = False) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of a running explorer and its process."""
-    with started([*COMMAND, *flags]) as process:
+    command = [sys.executable, "-c", _HURRY, *COMMAND[1:]] if hurry else COMMAND
+    with started([*command, *flags]) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://\S+", line)
@@ -60,3 +70,14 @@ def explorer(*flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         yield found[0], process
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
+
+
+def wait_for_networks(server: int) -> None:
+    """Until a process that simulates, and so lets others go first, is at work."""
+
+    def working(pid: int) -> bool:
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(pid).nice() > 0 and processor_seconds([pid]) > WORKING
+        return False
+
+    assert eventually(lambda: any(working(pid) for pid in children(server)))

@@ -10,20 +10,20 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from firststep import Problem, predict, simulate
+from firststep.cli import run
+from firststep.web import export
 from firststep.web.pages import read_static
 from firststep.web.single_file import bundle, imported
-from tests.processes import PATIENCE, eventually, seconds_until_rest
-from tests.web.serving import COMMAND, CURVE, explorer
+from tests.processes import eventually, seconds_until_rest
+from tests.web.serving import CURVE, explorer, wait_for_networks
 
 CHROMIUM = next(
     (
@@ -215,9 +215,10 @@ def test_the_dimension_of_the_theory_keeps_the_points(page: Page) -> None:
     page.fill("#f-sim_dimension", "50")
     page.click("#run")
     expect(page.locator("#progress-text")).to_contain_text("7 points in", timeout=120_000)
+    before = paths(page)
     page.uncheck("#inf-dimension")
     page.fill("#f-dimension", "50")
-    page.wait_for_timeout(1000)
+    moved(page, before)
     assert "network" in str(page.text_content("#curve-chart svg"))
 
 
@@ -233,7 +234,7 @@ def test_cancel_frees_the_machine(page: Page, served: tuple[str, int]) -> None:
     page.fill("#f-sim_dimension", "500")
     page.fill("#f-sim_replicates", "50")
     page.click("#run")
-    page.wait_for_timeout(3000)
+    wait_for_networks(served[1])
     page.click("#cancel")
     assert seconds_until_rest(served[1]) < 6
     expect(page.locator("#run")).to_be_enabled()
@@ -243,7 +244,7 @@ def test_a_closed_tab_frees_the_machine(page: Page, served: tuple[str, int]) -> 
     page.fill("#f-sim_dimension", "500")
     page.fill("#f-sim_replicates", "50")
     page.click("#run")
-    page.wait_for_timeout(2500)
+    wait_for_networks(served[1])
     page.close()
     assert seconds_until_rest(served[1]) < 6
 
@@ -257,7 +258,6 @@ def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> Non
         "() => location.hash.includes('relu') && location.hash.includes('axis=step')"
     )
     step = page.input_value("#f-step")
-    page.wait_for_timeout(1500)
     again = context.new_page()
     again.goto(page.url)
     drawn(again)
@@ -322,35 +322,38 @@ def taken(page: Page) -> str:
     return str(page.evaluate(f"() => {text}"))
 
 
-def test_presets_and_the_map(page: Page) -> None:
-    page.select_option("#preset", "exact-bulk")
-    expect(page.locator("#f-student")).to_have_value("centered(relu)")
-    expect(page.locator("#line-isotropic")).to_be_checked()
+def test_presets_and_the_map(context: BrowserContext, served: tuple[str, int]) -> None:
+    page = context.new_page()
+    page.goto(served[0] + "#map_x=alpha&ridge=0.07")  # soon computed; no other test asks for it
+    drawn(page)
     page.click("#tab-map")
     page.wait_for_selector("#map-chart svg")
     expect(page.locator("#map-progress")).to_contain_text("of 33 rows")
     expect(page.locator("#map-progress")).to_have_text("", timeout=120_000)
+    page.click("#tab-curve")
+    page.select_option("#preset", "exact-bulk")
+    expect(page.locator("#f-student")).to_have_value("centered(relu)")
+    expect(page.locator("#line-isotropic")).to_be_checked()
 
 
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SIZES = [(1400, 900), (820, 1100), (390, 844), (320, 640)]
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits(
-    browser: Browser, served: tuple[str, int], size: tuple[int, int], scheme: Any
-) -> None:
-    """Nothing sticks out sideways, at any width, in either tab."""
-    context = browser.new_context(
-        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme
-    )
+def test_it_fits(browser: Browser, served: tuple[str, int], size: tuple[int, int]) -> None:
+    """Nothing sticks out sideways, at any width, in either tab, light or dark."""
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]})
     page = context.new_page()
     page.goto(served[0])
     drawn(page)
     for tab in ("curve", "map"):
         page.click(f"#tab-{tab}")
-        page.wait_for_timeout(300)
-        assert page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+        page.wait_for_selector(f"#{tab}-chart svg")
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_timeout(150)
+            assert page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
     context.close()
 
 
@@ -386,17 +389,14 @@ def test_the_folders_of_the_page_import_one_way() -> None:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small grid: the sizes are the only thing that is changed."""
+    """A small grid, without the smallest alpha0, where the largest step takes long to compute."""
     path = tmp_path_factory.mktemp("export") / "page.html"
-    script = (
-        "import os; import sys; "
-        "one = lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); "
-        "hasattr(os, 'sched_setaffinity') and one(); "
-        "import firststep.web.export as e; from firststep_command import main; "
-        "e.FINE = {'alpha': 5, 'beta': 2, 'alpha0': 3, 'step': 3, 'ridge': 3}; "
-        f"sys.argv = ['firststep', 'explore', '--export', {str(path)!r}]; main()"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=300, capture_output=True)
+    sizes = {"alpha": 3, "beta": 2, "alpha0": 2, "step": 3, "ridge": 2}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "FINE", sizes)
+        patch.setitem(export.ENDS, "alpha0", (2.0, 32.0))
+        patch.setattr(export, "available_cores", lambda: 1)
+        assert run(["explore", "--export", str(path)]) == 0
     return path
 
 
@@ -439,12 +439,6 @@ def test_the_single_file_has_the_library_s_numbers(context: BrowserContext, expo
     expect(page.locator("body")).to_contain_text(f"{predict(problem).risk:.5g}")
 
 
-def test_export_refuses_a_folder_that_is_not_there() -> None:
-    done = subprocess.run(
-        [*COMMAND, "--export", "/nowhere/at/all.html"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 2
-    assert "export must be" in done.stderr
+def test_export_refuses_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explore", "--export", "/nowhere/at/all.html"]) == 2
+    assert "export must be" in capsys.readouterr().err

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -14,11 +13,13 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from firststep.cli import run
 from tests.processes import PATIENCE, alive, children, eventually, seconds_until_rest
-from tests.web.serving import COMMAND, CURVE, NETWORKS, PROBLEM, explorer
+from tests.web.serving import CURVE, NETWORKS, PROBLEM, explorer, wait_for_networks
 
 HALF = b"\r\n".join(  # of a request
     (
@@ -35,7 +36,7 @@ LONG = {**NETWORKS, "dimension": 600, "replicates": 100, "problem": {**PROBLEM, 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, int]]:
-    with explorer() as (address, process):
+    with explorer(hurry=True) as (address, process):
         yield address, process.pid
 
 
@@ -142,7 +143,7 @@ def test_leaving_frees_the_machine_at_once(client: httpx.Client, served: tuple[s
     with client.stream("POST", "/api/simulate", json=LONG) as answer:
         lines = answer.iter_lines()
         assert json.loads(next(lines))["kind"] == "started"
-        time.sleep(1.5)
+        wait_for_networks(served[1])
     assert seconds_until_rest(served[1]) < 6  # hundreds without it
     assert stream(client, NETWORKS)[-1]["kind"] == "done"  # and the next one runs
 
@@ -271,8 +272,8 @@ def test_no_request_makes_it_fail(client: httpx.Client, asked: tuple[str, Any]) 
 # The command --------------------------------------------------------------------------------------
 
 
-def test_another_host_needs_the_token() -> None:
-    with explorer("--host", "0.0.0.0") as (address, _):
+def test_another_host_needs_the_token_and_ctrl_c_ends_everything() -> None:
+    with explorer("--host", "0.0.0.0") as (address, process):
         assert "token=" in address
         address = address.replace("0.0.0.0", "127.0.0.1")
         base, query = address.split("/?")
@@ -285,14 +286,9 @@ def test_another_host_needs_the_token() -> None:
                 stranger.post("/api/point", json={"problem": PROBLEM}, headers=bearer).status_code
                 == 200
             )
-        with httpx.Client(base_url=base, timeout=30, follow_redirects=True) as guest:
+        with httpx.Client(base_url=base, timeout=PATIENCE, follow_redirects=True) as guest:
             assert guest.get("/?" + query).status_code == 200
             assert guest.post("/api/curve", json=CURVE).status_code == 200
-
-
-def test_ctrl_c_ends_everything() -> None:
-    with explorer() as (address, process):
-        assert httpx.post(f"{address}api/curve", json=CURVE, timeout=PATIENCE).status_code == 200
         workers = children(process.pid)
         assert workers
         process.send_signal(signal.SIGINT)
@@ -302,22 +298,8 @@ def test_ctrl_c_ends_everything() -> None:
     assert eventually(lambda: not any(alive(pid) for pid in workers))
 
 
-def test_ctrl_c_while_networks_are_simulated() -> None:
-    with explorer() as (address, process):
-        with httpx.stream("POST", f"{address}api/simulate", json=LONG, timeout=PATIENCE) as answer:
-            lines = answer.iter_lines()
-            assert json.loads(next(lines))["kind"] == "started"
-            time.sleep(1)
-            workers = children(process.pid)
-            process.send_signal(signal.SIGINT)
-            list(lines)  # the stream ends properly
-        err = process.communicate(timeout=PATIENCE)[1]
-        assert process.returncode == 0
-        assert not err
-    assert eventually(lambda: not any(alive(pid) for pid in workers))
-
-
-def test_clients_that_leave_say_nothing_in_the_terminal() -> None:
+def test_clients_that_leave_and_ctrl_c_while_networks_are_simulated_say_nothing() -> None:
+    """In the terminal."""
     with explorer() as (address, process):
         port = int(address.split(":")[2].strip("/"))
         for _ in range(3):
@@ -338,26 +320,43 @@ def test_clients_that_leave_say_nothing_in_the_terminal() -> None:
             200,
             422,
         )
-        process.send_signal(signal.SIGINT)
+        with httpx.stream("POST", f"{address}api/simulate", json=LONG, timeout=PATIENCE) as answer:
+            lines = answer.iter_lines()
+            assert json.loads(next(lines))["kind"] == "started"
+            wait_for_networks(process.pid)
+            workers = children(process.pid)
+            process.send_signal(signal.SIGINT)
+            list(lines)  # the stream ends properly
         err = process.communicate(timeout=PATIENCE)[1]
+        assert process.returncode == 0
         assert not err
+    assert eventually(lambda: not any(alive(pid) for pid in workers))
 
 
-def test_kill_of_the_server_ends_the_workers() -> None:
-    with explorer() as (address, process):
-        assert httpx.post(f"{address}api/curve", json=CURVE, timeout=PATIENCE).status_code == 200
+def test_a_problem_to_begin_with_and_kill_of_the_server_ends_the_workers() -> None:
+    with explorer("--student", "relu", "--alpha", "3") as (address, process):
+        assert "#" in address
+        assert "student=relu" in address
+        assert "alpha=3" in address
+        base = address.split("#")[0]
+        assert httpx.post(f"{base}api/curve", json=CURVE, timeout=PATIENCE).status_code == 200
         workers = children(process.pid)
+        assert workers
         process.kill()
         assert eventually(lambda: not any(alive(pid) for pid in workers))
 
 
-def test_a_problem_to_begin_with() -> None:
-    with explorer("--student", "relu", "--alpha", "3") as (address, _):
-        assert "#" in address
-        assert "student=relu" in address
-        assert "alpha=3" in address
+@pytest.fixture
+def never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What should have been refused fails at once, instead of serving for ever."""
+
+    def served(*_: object, **__: object) -> None:
+        raise AssertionError("the explorer was started")
+
+    monkeypatch.setattr(uvicorn.Server, "run", served)
 
 
+@pytest.mark.usefixtures("never_serves")
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -373,22 +372,17 @@ def test_a_problem_to_begin_with() -> None:
         (["--export", "/nowhere/page.html"], "export must be a file in a folder that exists"),
     ],
 )
-def test_bad_flags(flags: list[str], words: str) -> None:
-    done = subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_bad_flags(flags: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explore", "--no-browser", *flags]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert len(said.strip().splitlines()) == 1
 
 
-def test_a_port_in_use() -> None:
+@pytest.mark.usefixtures("never_serves")
+def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        done = subprocess.run(
-            [*COMMAND, "--port", str(taken.getsockname()[1])],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-    assert done.returncode == 2
-    assert "port must be one that can be listened on at 127.0.0.1" in done.stderr
+        assert run(["explore", "--no-browser", "--port", str(taken.getsockname()[1])]) == 2
+    assert "port must be one that can be listened on at 127.0.0.1" in capsys.readouterr().err

@@ -133,6 +133,7 @@ def _announce(address: str, is_local: bool, browser: bool) -> None:
 
 def _listen(host: str, port: int) -> socket.socket:
     """A socket of our own, so that the port is known before the server starts."""
+    listener = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         # With its protocol named: asyncio sends small packets at once only then, 40 ms sooner.
@@ -140,6 +141,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
     except OSError as error:
+        if listener is not None:
+            listener.close()
         hint = error.strerror or str(error)
         if isinstance(error, socket.gaierror):
             raise InvalidParameter("host", "an address of this machine", host, hint) from None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ALPHAS = tuple(float(alpha) for alpha in np.round(np.geomspace(0.5, 16, 11), 2))
+FINE = 61  # points of a line of the theory
 BASE = dict(student="erf", teacher="erf", beta=2.0, ridge=1e-3, noise=0.1)
 
 
@@ -128,7 +129,7 @@ def draw(rows: Sequence[Row], axes: Axes) -> None:
         alpha, risk, error = (
             [row[name] for row in mine] for name in ("alpha", "risk", "standard_error")
         )
-        fine = [float(a) for a in np.geomspace(min(ALPHAS), max(ALPHAS), 33)]
+        fine = [float(a) for a in np.geomspace(min(ALPHAS), max(ALPHAS), FINE)]
         plots.curve(axes, fine, theory(curve, fine, rows[0]["dimension"]), curve.color)
         plots.points(
             axes, alpha, risk, error, label=curve.label, color=curve.color, marker=curve.marker

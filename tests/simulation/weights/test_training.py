@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from firststep import InvalidParameter, NotConverged, Problem, first_layer, simulate, training_path
+from firststep import (
+    InvalidParameter,
+    NotConverged,
+    Problem,
+    first_layer,
+    input_law,
+    simulate,
+    training_path,
+)
 from firststep.simulation.backends import block_rows, make_backend
 from firststep.simulation.design import Training, make_design
 from firststep.simulation.randomness import HostDraws
 from tests.backends import needs_jax
+from tests.memory import bytes_used, needs_proc
 from tests.simulation import naive
 
 D, TESTS = 30, 400
@@ -207,34 +213,26 @@ def test_optimizers_are_for_models_that_are_trained(generic: Problem) -> None:
             simulate(generic, D, 1, model=model, optimizer="adam")
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the peak is read from /proc")
-@pytest.mark.parametrize(
-    ("optimizer", "inputs"),
-    [("momentum", "gaussian"), ("adam", "gaussian"), ("gradient", "student-t:5")],
-)
-def test_memory_is_estimated_from_above(optimizer: str, inputs: str) -> None:
-    from firststep import input_law
+MEASURED = dict(student="tanh", teacher="sin", alpha=1.0, alpha0=1.0, beta=1.0, ridge=0.1)
+MEASURED_DIMENSION = 1000
+KINDS = [("momentum", "gaussian"), ("adam", "gaussian"), ("gradient", "student-t:5")]
 
-    fields = dict(student="tanh", teacher="sin", alpha=1.0, alpha0=1.0, beta=1.0, ridge=0.1)
-    d = 1200
-    program = (
-        "import firststep\n"
-        "status = lambda: open('/proc/self/status').read()\n"
-        "peak = lambda: 1024 * int(status().split('VmHWM:')[1].split()[0])\n"
-        f"problem = firststep.Problem(**{fields!r})\n"
-        "before = peak()\n"
-        f"options = dict(steps=2, optimizer={optimizer!r}, inputs={inputs!r}, workers=1)\n"
-        f"firststep.simulate(problem, {d}, 1, **options)\n"
-        "print(peak() - before)\n"
-    )
-    used = int(
-        subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True
-        ).stdout
-    )
-    problem = Problem(**fields)
+
+@pytest.fixture(scope="module")
+def used() -> dict[tuple[str, str], int]:
+    cases = [dict(steps=2, optimizer=optimizer, inputs=inputs) for optimizer, inputs in KINDS]
+    return dict(zip(KINDS, bytes_used(MEASURED, MEASURED_DIMENSION, cases), strict=True))
+
+
+@needs_proc
+@pytest.mark.parametrize(("optimizer", "inputs"), KINDS)
+def test_memory_is_estimated_from_above(
+    optimizer: str, inputs: str, used: dict[tuple[str, str], int]
+) -> None:
+    problem, d = Problem(**MEASURED), MEASURED_DIMENSION
     sizes = problem.sizes(d)
     block = block_rows(sizes.width, d, make_backend())
     training = Training(steps=2, optimizer=optimizer)
     design = make_design(problem, "network", training, sizes, 4 * d, block, None, input_law(inputs))
-    assert 0.9 * used < design.memory(8) < 3 * used
+    peak = used[optimizer, inputs]
+    assert 0.9 * peak < design.memory(8) < 3 * peak

@@ -272,6 +272,7 @@ class Track:
     """Solutions at ``HANDOVER`` on a grid of log x that holds the bulk; others start from them."""
 
     def __init__(self, made: Ensemble) -> None:
+
         self.made = made
         x = made.scale * np.exp(np.arange(math.log(3e-4), math.log(300.0), SPACING))
         if made.is_square:  # near zero a power of x
