@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -24,6 +24,10 @@ class Fault:
     def __str__(self) -> str:
         text = f"{self.parameter} must be {self.allowed}; got {self.given}"
         return f"{text} ({self.hint})" if self.hint else text
+
+    def at(self, parameter: str) -> Fault:
+        """The same fault of another parameter, or under another path."""
+        return replace(self, parameter=parameter)
 
 
 class FirststepError(Exception):
@@ -43,6 +47,10 @@ class InvalidParameter(FirststepError, ValueError):
         error.faults = tuple(faults)
         ValueError.__init__(error, str(error))
         return error
+
+    def at(self, parameter: str) -> InvalidParameter:
+        """The same faults, of this parameter."""
+        return self.from_faults(fault.at(parameter) for fault in self.faults)
 
     def __str__(self) -> str:
         return "\n".join(str(fault) for fault in self.faults)

@@ -20,7 +20,7 @@ from firststep.checks import (
     number,
     ridge_values,
 )
-from firststep.errors import Fault, InvalidParameter
+from firststep.errors import InvalidParameter
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.records import Record, underscored
 
@@ -66,10 +66,7 @@ def _integrable(parameter: str, compute: Callable[[], Any]) -> None:
     try:
         compute()
     except InvalidParameter as error:
-        faults = [
-            Fault(parameter, fault.allowed, fault.given, fault.hint) for fault in error.faults
-        ]
-        raise InvalidParameter.from_faults(faults) from None
+        raise error.at(parameter) from None
 
 
 @dataclass(frozen=True)
@@ -160,7 +157,6 @@ class Problem(Record):
     @model_validator(mode="before")
     @classmethod
     def _convert_ridge(cls, data: Any) -> Any:
-        data = underscored(data)
         convention = choice("ridge-convention", data.pop("ridge_convention", "ba"), ("ba", "cui"))
         if convention == "ba":
             return data

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from firststep.activations import Activation, activation
-from firststep.errors import Fault, InvalidParameter
+from firststep.errors import InvalidParameter
 
 ALLOWED = "activations, such as relu or relu,tanh"
 
@@ -46,8 +46,5 @@ def _term(source: Any) -> Activation:
     try:
         _ = made.moments
     except InvalidParameter as error:
-        faults = [
-            Fault("teacher-terms", each.allowed, each.given, each.hint) for each in error.faults
-        ]
-        raise InvalidParameter.from_faults(faults) from None
+        raise error.at("teacher-terms") from None
     return made

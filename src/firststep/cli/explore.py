@@ -20,7 +20,7 @@ from firststep.checks import whole
 from firststep.cli.flags import NO_PROBLEM, ProblemFlags, number
 from firststep.errors import BackendUnavailable, InvalidParameter
 from firststep.problem import Problem
-from firststep.web.asked import problem_of
+from firststep.web.asked import PageProblem
 from firststep.web.presets import PROBLEM
 
 
@@ -69,7 +69,7 @@ def _checked(fields: dict[str, Any]) -> Problem:
     told = problem.to_dict()
     if "alpha0" not in problem.model_fields_set:
         del told["alpha0"]
-    checked = problem_of(told)
+    checked = PageProblem.of(told)
     firststep.predict(checked)
     return checked
 

@@ -138,19 +138,14 @@ def _problem_faults(
         return []
 
     for name, fault in faults():
-        yield moved(fault, f"axes.{name}[0]" if name in axes else f"problem.{name}")
+        yield fault.at(f"axes.{name}[0]" if name in axes else f"problem.{name}")
     for axis, values in axes.items():
         for place, value in enumerate(values[1:], start=1):
             for name, fault in faults(**{axis: value}):
                 if name == axis:
-                    yield moved(fault, f"axes.{axis}[{place}]")
+                    yield fault.at(f"axes.{axis}[{place}]")
         if axis == "ridge" and any(isinstance(value, Sequence) for value in values):
             yield Fault("axes.ridge", "single numbers", shown(values))
-
-
-def moved(fault: Fault, path: str) -> Fault:
-    """The same fault under the path it has in the file."""
-    return Fault(path, fault.allowed, fault.given, fault.hint)
 
 
 def _zipped(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from firststep.checks import number, whole
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.web.checked import Request, one_of, strictly, whole_number
+from firststep.web.checked import Request, Sent, one_of, whole_number
 from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES
 
 if TYPE_CHECKING:
@@ -41,16 +41,21 @@ LARGEST_STEP = 1e9  # d^3 alpha0 beta, a quarter of the operations of the step o
 NO_BOUND = 1e-12  # a kernel lower bound below this is 0: the teacher is linear
 
 
-class PageProblem(Problem):
+class PageProblem(Sent, Problem):
     """A problem as the page sends it: plain texts and numbers, within the bounds of the page."""
+
+    also_known: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def _absent(cls) -> dict[str, None]:
+        return dict.fromkeys(TEXTS)
 
     @model_validator(mode="before")
     @classmethod
     def _plain(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Every text must be there; an alpha0 of null follows alpha."""
+        """An alpha0 of null follows alpha."""
         absent = {"alpha0"} if given.get("alpha0", 0) is None else set()
-        kept = {name: value for name, value in given.items() if name not in absent}
-        return {**dict.fromkeys(TEXTS), **kept}
+        return {name: value for name, value in given.items() if name not in absent}
 
     @field_validator(*TEXTS, mode="before")
     @classmethod
@@ -77,16 +82,6 @@ class PageProblem(Problem):
             allowed = f"from {low:g} to {high:g} in the explorer"
             raise InvalidParameter(str(info.field_name), allowed, value)
         return value
-
-
-def problem_of(given: Any) -> PageProblem:
-    """A problem within the bounds of the page."""
-    if isinstance(given, PageProblem):
-        return given
-    return strictly(given, PageProblem.model_fields, lambda table: PageProblem(**table))
-
-
-AskedProblem = Annotated[PageProblem, BeforeValidator(problem_of)]
 
 
 @dataclass(frozen=True)
@@ -133,7 +128,7 @@ class Along(Request):
 class Curve(Along):
     """One line of the curve panel."""
 
-    problem: AskedProblem
+    problem: PageProblem
     points: Annotated[int, whole_number(2, MOST_POINTS)]
     line: Annotated[str, one_of(PREDICTED_LINES)] = "exact"
     quantity: Annotated[str, one_of(QUANTITIES)] = "risk"
@@ -148,13 +143,13 @@ class Curve(Along):
 class Point(Request):
     """Everything about one problem."""
 
-    problem: AskedProblem
+    problem: PageProblem
 
 
 class Weights(Request):
     """The first layer of one network; the dimension, if none is asked for, is a usual one."""
 
-    problem: AskedProblem
+    problem: PageProblem
     dimension: int = Field(default=None, validate_default=True)
 
     @field_validator("problem", mode="after")
@@ -196,7 +191,7 @@ class Side(Along):
 class Map(Request):
     """Some rows of a phase diagram."""
 
-    problem: AskedProblem
+    problem: PageProblem
     x: Side
     y: Side
     quantity: Annotated[str, one_of(MAP_QUANTITIES)] = "risk"
@@ -228,7 +223,7 @@ class Map(Request):
 class Networks(Request):
     """A simulation: networks of one problem at some values of an axis."""
 
-    problem: AskedProblem
+    problem: PageProblem
     axis: Annotated[str, one_of(AXES)]
     at: list[float]
     dimension: Annotated[int, whole_number(10, LARGEST_DIMENSION)]
@@ -277,7 +272,7 @@ class Task(Request):
 class Take(Along):
     """A question to take away, with networks if there are any."""
 
-    problem: AskedProblem
+    problem: PageProblem
     points: Annotated[int, whole_number(2, MOST_POINTS)]
     simulate: Networks | None = None
 
@@ -288,5 +283,4 @@ class Take(Along):
         if not given or not {"problem", "axis"} <= info.data.keys():
             return None
         own = {name: info.data[name] for name in ("problem", "axis")}
-        names = [name for name in Networks.model_fields if name not in own]
-        return strictly(given, names, lambda table: Networks.of({**table, **own}))
+        return Networks.model_validate(given, context=own)
