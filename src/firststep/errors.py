@@ -37,7 +37,7 @@ class FirststepError(Exception):
 class InvalidParameter(FirststepError, ValueError):
     """A parameter has a value it cannot have. ``faults`` lists every one found."""
 
-    def __init__(self, parameter: str, allowed: str, given: Any, hint: str = "") -> None:
+    def __init__(self, parameter: str, allowed: str, given: object, hint: str = "") -> None:
         self.faults: tuple[Fault, ...] = (Fault(parameter, allowed, shown(given), hint),)
         super().__init__(str(self))
 
@@ -88,7 +88,7 @@ class StoreDamaged(StoreError):
     """A file of results is damaged; ``firststep sweep repair`` saves what can be read."""
 
 
-def shown(value: Any, limit: int = 80) -> str:
+def shown(value: object, limit: int = 80) -> str:
     """``value`` as a short piece of text for a message."""
     text = value if isinstance(value, str) else repr(value)
     text = " ".join(text.split()) or "nothing"

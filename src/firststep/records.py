@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -58,13 +59,12 @@ class Record(BaseModel):
         if isinstance(given, cls):
             return given
         own, table = info.context or {}, cls._table(given)
-        fields = (field.alias or name for name, field in cls.model_fields.items())
-        names = [name for name in (*fields, *cls.also_known) if name not in own]
-        known = {name: value for name, value in table.items() if name in names}
-        strange = (name for name in table if name not in known)
-        made, faults = None, [cls._unknown(name, shown(table[name]), names) for name in strange]
+        names = [name for name in _names(cls) if name not in own] if own else _names(cls)
+        strange = [name for name in table if name not in names]
+        faults = [cls._unknown(name, shown(table.pop(name)), names) for name in strange]
+        made = None
         try:
-            made = make({**cls._absent(), **known, **own})
+            made = make({**cls._absent(), **table, **own})
         except ValidationError as error:
             faults += cls._faults(error)
         faults += cls._together(table, made)
@@ -108,7 +108,7 @@ class Record(BaseModel):
         return fault if fault.parameter else fault.at(path or cls.__name__.lower())
 
     @classmethod
-    def _unknown(cls, name: str, given: str, names: Sequence[str]) -> Fault:
+    def _unknown(cls, name: str, given: str, names: Iterable[str]) -> Fault:
         one, all_of_them = cls.entries
         known = [each.replace("_", "-") for each in names]
         hint = nearest(name.replace("_", "-"), known) or f"the {all_of_them} are {', '.join(known)}"
@@ -123,7 +123,7 @@ class Record(BaseModel):
 
     # Copies and files -----------------------------------------------------------------------------
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: object) -> Self:
         """A copy with some fields changed. Fields left at their default stay so."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return type(self)(**{**given, **underscored(changes)})
@@ -142,7 +142,7 @@ class Record(BaseModel):
         return "\n".join(lines) + "\n"
 
     @classmethod
-    def from_toml(cls, path: str | Path, **changes: Any) -> Self:
+    def from_toml(cls, path: str | Path, **changes: object) -> Self:
         """The record written in a TOML file, with some fields changed."""
         return cls(**{**read_toml(path), **changes})
 
@@ -152,6 +152,13 @@ class Record(BaseModel):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+@cache
+def _names(record: type[Record]) -> tuple[str, ...]:
+    """What may be given."""
+    fields = (field.alias or name for name, field in record.model_fields.items())
+    return (*fields, *record.also_known)
 
 
 def _in_toml(value: object) -> str:

@@ -11,7 +11,7 @@ from firststep.errors import InvalidParameter
 ALLOWED = "activations, such as relu or relu,tanh"
 
 
-def teacher_terms(source: Any) -> tuple[Activation, ...]:
+def teacher_terms(source: object) -> tuple[Activation, ...]:
     """The terms meant by a text such as ``relu,tanh``, one activation, several, or nothing."""
     if source is None or (isinstance(source, str) and not source.strip()):
         return ()
@@ -41,7 +41,7 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _term(source: Any) -> Activation:
+def _term(source: object) -> Activation:
     made = activation(source, parameter="teacher-terms")
     try:
         _ = made.moments

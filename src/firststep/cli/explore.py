@@ -93,12 +93,12 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
     app = application(explorer, LOCAL if is_local else None, token)
 
     class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed by mypy
-        async def startup(self, sockets: Any = None) -> None:
+        async def startup(self, sockets: object = None) -> None:
             await super().startup(sockets=sockets)
             # Whoever reads the address finds the page, and Ctrl-C ends it properly.
             _announce(address, is_local, browser)
 
-        def handle_exit(self, sig: int, frame: Any) -> None:
+        def handle_exit(self, sig: int, frame: object) -> None:
             explorer.ending.set()  # streams of simulations end, so that nothing has to be cut off
             super().handle_exit(sig, frame)
 

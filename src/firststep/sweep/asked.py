@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr
 
-from firststep.checks import choice, dimension_value, whole
+from firststep.checks import MAX_SIZE, choice, dimension_value, whole
 from firststep.errors import Fault, InvalidParameter, shown
 from firststep.inputs import GAUSSIAN, InputLaw, input_law
 from firststep.records import Place, Record, underscored
@@ -23,7 +23,6 @@ from firststep.teacher_terms import teacher_terms as read_terms
 from firststep.theory.one_step.question import BULKS
 
 SIMULATED = "simulated"  # theory at the sizes of the simulation
-LARGEST = 10**9  # d, test samples, rows of a block: far beyond any memory
 MOST_REPLICATES = 10**6
 
 
@@ -33,7 +32,7 @@ MOST_REPLICATES = 10**6
 def _checked(check: Callable[[Any], Any]) -> BeforeValidator:
     """What a check returns; its faults are those of the field, whatever it calls it."""
 
-    def read(value: Any) -> Any:
+    def read(value: object) -> Any:
         try:
             return check(value)
         except InvalidParameter as error:
@@ -45,7 +44,7 @@ def _checked(check: Callable[[Any], Any]) -> BeforeValidator:
 def _each(check: Callable[[Any], Any]) -> BeforeValidator:
     """One or several values, each once, each as the check returns it."""
 
-    def read(value: Any) -> tuple[Any, ...]:
+    def read(value: object) -> tuple[Any, ...]:
         found: list[Any] = []
         faults: list[Fault] = []
         for each in listed(value):
@@ -60,13 +59,13 @@ def _each(check: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidParameter("name", "a text", value)
     return value
 
 
-def _groups(value: Any) -> list[Any]:
+def _groups(value: object) -> list[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise InvalidParameter(
             "zip", 'a list of lists of axes, such as [["alpha", "alpha0"]]', value
@@ -74,7 +73,7 @@ def _groups(value: Any) -> list[Any]:
     return list(value)
 
 
-def _theory_dimension(value: Any) -> Any:
+def _theory_dimension(value: object) -> Any:
     """inf, a number, or the sizes of the simulation."""
     if value == SIMULATED:
         return value
@@ -94,7 +93,7 @@ def _axes(given: Mapping[str, Any]) -> tuple[dict[str, tuple[Any, ...]], list[Fa
     return found, faults
 
 
-def _readable_axes(value: Any) -> dict[str, tuple[Any, ...]]:
+def _readable_axes(value: object) -> dict[str, tuple[Any, ...]]:
     found, faults = _axes(underscored(value))
     if faults:
         raise InvalidParameter.from_faults(faults)
@@ -127,7 +126,7 @@ class Predict(Table):
 _NOT_OPTIONS = ("models", "dimension", "replicates")
 # Options that came later, with their defaults: left out there, so that old keys stay.
 _LATER = {"optimizer": Training().optimizer, "inputs": str(GAUSSIAN), "teacher_terms": ()}
-_SIZE = _checked(lambda v: whole("size", v, 2, LARGEST))
+_SIZE = _checked(lambda v: whole("size", v, 2, MAX_SIZE))
 
 
 class Simulate(Table):
@@ -136,7 +135,7 @@ class Simulate(Table):
     called: ClassVar[str] = "[simulate]"
 
     models: Annotated[tuple[str, ...], _each(lambda v: choice("models", v, MODELS))] = ("network",)
-    dimension: Annotated[tuple[int, ...], _each(lambda v: whole("dimension", v, 2, LARGEST))] = (
+    dimension: Annotated[tuple[int, ...], _each(lambda v: whole("dimension", v, 2, MAX_SIZE))] = (
         Field(description="the size d of the networks, for instance 400")
     )
     replicates: Annotated[int, _checked(lambda v: whole("replicates", v, 1, MOST_REPLICATES))] = 10

@@ -33,7 +33,7 @@ def text(tally: Tally, names: tuple[str, ...] = ()) -> str:
     return ", ".join(parts)
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

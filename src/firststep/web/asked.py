@@ -59,7 +59,7 @@ class PageProblem(Sent, Problem):
 
     @field_validator(*TEXTS, mode="before")
     @classmethod
-    def _text(cls, value: Any, info: ValidationInfo) -> str:
+    def _text(cls, value: object, info: ValidationInfo) -> str:
         if not isinstance(value, str):
             raise InvalidParameter(str(info.field_name), "a text", value)
         if len(value) > LONGEST_TEXT:
@@ -69,7 +69,7 @@ class PageProblem(Sent, Problem):
 
     @field_validator(*RANGES, mode="before")
     @classmethod
-    def _number(cls, value: Any, info: ValidationInfo) -> float:
+    def _number(cls, value: object, info: ValidationInfo) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidParameter(str(info.field_name), "a number", value)
         return value
@@ -92,7 +92,7 @@ class Axis:
     values: Float[Array, " points"]
 
 
-def _in_range(value: Any, info: ValidationInfo) -> float:
+def _in_range(value: object, info: ValidationInfo) -> float:
     """A number that the axis may have; where there is no axis its own fault is enough."""
     if "axis" not in info.data:
         return math.nan
@@ -162,7 +162,7 @@ class Weights(Request):
 
     @field_validator("dimension", mode="before")
     @classmethod
-    def _drawable(cls, value: Any, info: ValidationInfo) -> int:
+    def _drawable(cls, value: object, info: ValidationInfo) -> int:
         if "problem" not in info.data:
             return 0
         problem: PageProblem = info.data["problem"]
@@ -199,7 +199,7 @@ class Map(Request):
 
     @field_validator("rows", mode="before")
     @classmethod
-    def _few_rows(cls, rows: Any, info: ValidationInfo) -> list[int]:
+    def _few_rows(cls, rows: object, info: ValidationInfo) -> list[int]:
         if "x" not in info.data or "y" not in info.data:
             return []
         if (
@@ -233,7 +233,7 @@ class Networks(Request):
 
     @field_validator("at", mode="before")
     @classmethod
-    def _places(cls, values: Any, info: ValidationInfo) -> list[float]:
+    def _places(cls, values: object, info: ValidationInfo) -> list[float]:
         if not isinstance(values, list) or not 1 <= len(values) <= MOST_AT:
             raise InvalidParameter("", f"a list of 1 to {MOST_AT} numbers", values)
         return [_in_range(value, info) for value in values]
@@ -261,7 +261,7 @@ class Task(Request):
 
     @field_validator("index", "number", mode="before")
     @classmethod
-    def _asked_for(cls, value: Any, info: ValidationInfo) -> int:
+    def _asked_for(cls, value: object, info: ValidationInfo) -> int:
         if "request" not in info.data:
             return 0
         asked: Networks = info.data["request"]
@@ -278,7 +278,7 @@ class Take(Along):
 
     @field_validator("simulate", mode="before")
     @classmethod
-    def _along_the_axis(cls, given: Any, info: ValidationInfo) -> Any:
+    def _along_the_axis(cls, given: object, info: ValidationInfo) -> Any:
         """Networks of the problem and the axis of the question."""
         if not given or not {"problem", "axis"} <= info.data.keys():
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BeforeValidator
@@ -25,7 +25,7 @@ class Sent(Record):
         return dict(given)
 
     @classmethod
-    def _unknown(cls, name: str, given: str, names: Sequence[str]) -> Fault:
+    def _unknown(cls, name: str, given: str, names: Iterable[str]) -> Fault:
         return Fault(f".{name}", "one of " + ", ".join(names), given, nearest(name, names))
 
 
