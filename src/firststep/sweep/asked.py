@@ -139,17 +139,17 @@ class Simulate(Table):
         Field(description="the size d of the networks, for instance 400")
     )
     replicates: Annotated[int, _checked(lambda v: whole("replicates", v, 1, MOST_REPLICATES))] = 10
-    steps: Any = 1
-    batches: Any = "fresh"
-    reuse: Any = False
-    parameterization: Any = "mean-field"
-    kernel: Any = None
+    steps: object = 1
+    batches: object = "fresh"
+    reuse: object = False
+    parameterization: object = "mean-field"
+    kernel: object = None
     test_samples: Annotated[int | None, _SIZE] = None
     backend: Annotated[str, _checked(lambda v: choice("backend", v, BACKENDS))] = "numpy"
-    device: Any = None
-    dtype: Any = None
+    device: object = None
+    dtype: object = None
     block: Annotated[int | None, _SIZE] = None
-    optimizer: Any = "gradient"
+    optimizer: object = "gradient"
     inputs: Annotated[InstanceOf[InputLaw], _checked(input_law)] = GAUSSIAN
     teacher_terms: Annotated[tuple[Any, ...], _checked(read_terms)] = ()
 

@@ -188,9 +188,6 @@ def _failures(store: Store, keys: set[str], statuses: Mapping[str, str]) -> tupl
 
 @contextmanager
 def _opened(path: str | Path | None) -> Iterator[Store]:
-    if path is not None:
-        with Store(path) as store:
+    with tempfile.TemporaryDirectory() as folder:
+        with Store(Path(folder) / "results.db" if path is None else path) as store:
             yield store
-        return
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "results.db") as store:
-        yield store
