@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from firststep.checks import number, whole
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.web.checked import Request, Sent, one_of, whole_number
+from firststep.web.checked import Json, Request, Sent, one_of, whole_number
 from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ class PageProblem(Sent, Problem):
     def _absent(cls) -> dict[str, None]:
         return dict.fromkeys(TEXTS)
 
-    @model_validator(mode="before")
     @classmethod
-    def _plain(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _table(cls, given: object) -> Json:
         """An alpha0 of null follows alpha."""
-        absent = {"alpha0"} if given.get("alpha0", 0) is None else set()
-        return {name: value for name, value in given.items() if name not in absent}
+        table = super()._table(given)
+        if table.get("alpha0", 0) is None:
+            del table["alpha0"]
+        return table
 
     @field_validator(*TEXTS, mode="before")
     @classmethod

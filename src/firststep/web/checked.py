@@ -50,7 +50,7 @@ class Request(Sent):
         """
         if fault.parameter.startswith("."):  # a name nobody knows
             return fault.at(".".join(map(str, place or ("request",))) + fault.parameter)
-        path = [*map(str, place), fault.parameter] if fault.parameter else [*map(str, place)]
+        path = [str(part) for part in (*place, fault.parameter) if part != ""]
         kept = [part for part in path[:-1] if part not in INSIDE] + path[-1:]
         return fault.at(".".join(kept) or "request")
 
