@@ -67,7 +67,7 @@ def whole(parameter: str, value: Any, low: int, high: int | None = None) -> int:
     return result
 
 
-def choice(parameter: str, value: Any, options: Iterable[str]) -> str:
+def choice(parameter: str, value: object, options: Iterable[str]) -> str:
     """``value`` if it is one of ``options``."""
     options = tuple(options)
     if not isinstance(value, str) or value not in options:
@@ -77,7 +77,7 @@ def choice(parameter: str, value: Any, options: Iterable[str]) -> str:
     return value
 
 
-def ridge_values(source: Any) -> float | tuple[float, ...]:
+def ridge_values(source: object) -> float | tuple[float, ...]:
     """One ridge value, or a tuple of several, from numbers, sequences and texts.
 
     Such as ``0.1,1`` or ``1e-4..1e2:13``.
@@ -97,7 +97,7 @@ def ridge_values(source: Any) -> float | tuple[float, ...]:
     return tuple(values) if several else values[0]
 
 
-def _ridge_number(value: Any) -> float:
+def _ridge_number(value: object) -> float:
     try:
         return number("ridge", value, 0.0, high=LARGEST_RIDGE)
     except InvalidParameter:
@@ -119,7 +119,7 @@ def _ridge_text(part: str, whole_text: str) -> list[float]:
     return [float(value) for value in np.geomspace(low, high, count)]
 
 
-def dimension_value(source: Any) -> float:
+def dimension_value(source: object) -> float:
     """A whole number >= 2, or infinity."""
     allowed = "a whole number >= 2 and <= 1e9, or inf where only theory is asked"
     try:

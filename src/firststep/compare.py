@@ -135,9 +135,9 @@ class Comparison(Shown):
 
 def compare(
     problem: Problem,
-    dimension: Any = None,
-    replicates: Any = 10,
-    seed: Any = 0,
+    dimension: int | None = None,
+    replicates: int = 10,
+    seed: int = 0,
     *,
     model: str = "network",
     **options: Any,
@@ -158,12 +158,12 @@ def compare(
 
 
 def compare_features(
-    weights: Any,
+    weights: object,
     problem: Problem,
-    teacher: Any,
+    teacher: object,
     *,
-    initial: Any = None,
-    directions: Any = "auto",
+    initial: object = None,
+    directions: object = "auto",
     **options: Any,
 ) -> Comparison:
     """Fit a given first layer on fresh data sets, and put what its weights predict next to it.
@@ -179,7 +179,7 @@ def compare_features(
     return _compared(prediction, run)
 
 
-def at_size(problem: Problem, dimension: Any, model: str) -> Problem:
+def at_size(problem: Problem, dimension: object, model: str) -> Problem:
     """The problem with the ratios of the whole numbers a simulation uses: what its theory is."""
     sizes = problem.sizes(dimension)
     d = sizes.dimension
@@ -229,14 +229,6 @@ def _quantities(prediction: Prediction | FeaturePrediction, found: Simulation) -
         estimate = getattr(found, name)
         theory = np.ravel(getattr(prediction, name))[: len(places)]
         numbers = (theory, np.ravel(estimate.mean), np.ravel(estimate.standard_error))
-        for ridge, expected, mean, error in zip(places, *numbers, strict=True):
-            rows.append(
-                Row(
-                    quantity=name,
-                    ridge=ridge,
-                    theory=float(expected),
-                    simulated=float(mean),
-                    standard_error=float(error),
-                )
-            )
+        for ridge, *values in zip(places, *numbers, strict=True):
+            rows.append(Row(name, ridge, *map(float, values)))
     return tuple(rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -25,6 +25,10 @@ class Fault:
         text = f"{self.parameter} must be {self.allowed}; got {self.given}"
         return f"{text} ({self.hint})" if self.hint else text
 
+    def at(self, parameter: str) -> Fault:
+        """The same fault of another parameter, or under another path."""
+        return replace(self, parameter=parameter)
+
 
 class FirststepError(Exception):
     """Any failure firststep knows the reason of."""
@@ -33,7 +37,7 @@ class FirststepError(Exception):
 class InvalidParameter(FirststepError, ValueError):
     """A parameter has a value it cannot have. ``faults`` lists every one found."""
 
-    def __init__(self, parameter: str, allowed: str, given: Any, hint: str = "") -> None:
+    def __init__(self, parameter: str, allowed: str, given: object, hint: str = "") -> None:
         self.faults: tuple[Fault, ...] = (Fault(parameter, allowed, shown(given), hint),)
         super().__init__(str(self))
 
@@ -43,6 +47,10 @@ class InvalidParameter(FirststepError, ValueError):
         error.faults = tuple(faults)
         ValueError.__init__(error, str(error))
         return error
+
+    def at(self, parameter: str) -> InvalidParameter:
+        """The same faults, of this parameter."""
+        return self.from_faults(fault.at(parameter) for fault in self.faults)
 
     def __str__(self) -> str:
         return "\n".join(str(fault) for fault in self.faults)
@@ -80,7 +88,7 @@ class StoreDamaged(StoreError):
     """A file of results is damaged; ``firststep sweep repair`` saves what can be read."""
 
 
-def shown(value: Any, limit: int = 80) -> str:
+def shown(value: object, limit: int = 80) -> str:
     """``value`` as a short piece of text for a message."""
     text = value if isinstance(value, str) else repr(value)
     text = " ".join(text.split()) or "nothing"

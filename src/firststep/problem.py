@@ -20,7 +20,7 @@ from firststep.checks import (
     number,
     ridge_values,
 )
-from firststep.errors import Fault, InvalidParameter
+from firststep.errors import InvalidParameter
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.records import Record, underscored
 
@@ -29,47 +29,27 @@ def _field(check: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _student(source: Any) -> Activation:
-    return _named_student(source) if isinstance(source, str) else _checked_student(source)
-
-
-def _teacher(source: Any) -> Activation:
-    return _named_teacher(source) if isinstance(source, str) else _checked_teacher(source)
-
-
-@lru_cache(maxsize=1024)
-def _named_student(text: str) -> Activation:
-    """A grid of problems integrates its activations once."""
-    return _checked_student(text)
-
-
-@lru_cache(maxsize=1024)
-def _named_teacher(text: str) -> Activation:
-    return _checked_teacher(text)
-
-
-def _checked_student(source: Any) -> Activation:
-    made = activation(source, parameter="student")
-    _integrable("student", lambda: (made.moments, made.slope_moments))
-    if made.moments.second_moment - made.moments.mean**2 < 1e-20:
-        raise InvalidParameter("student", "an activation that is not constant", str(made))
-    return made
-
-
-def _checked_teacher(source: Any) -> Activation:
-    made = activation(source, parameter="teacher")
-    _integrable("teacher", lambda: made.moments)
-    return made
-
-
-def _integrable(parameter: str, compute: Callable[[], Any]) -> None:
+def _activation(parameter: str, source: object) -> Activation:
+    made = activation(source, parameter=parameter)
+    is_student = parameter == "student"
     try:
-        compute()
-    except InvalidParameter as error:
-        faults = [
-            Fault(parameter, fault.allowed, fault.given, fault.hint) for fault in error.faults
-        ]
-        raise InvalidParameter.from_faults(faults) from None
+        moments = made.moments
+        if is_student:
+            _ = made.slope_moments
+    except InvalidParameter as error:  # not integrable
+        raise error.at(parameter) from None
+    if is_student and moments.second_moment - moments.mean**2 < 1e-20:
+        raise InvalidParameter(parameter, "an activation that is not constant", str(made))
+    return made
+
+
+_named_activation = lru_cache(maxsize=1024)(_activation)  # a grid integrates its activations once
+
+
+def _one_activation(parameter: str) -> BeforeValidator:
+    return _field(
+        lambda v: (_named_activation if isinstance(v, str) else _activation)(parameter, v)
+    )
 
 
 @dataclass(frozen=True)
@@ -94,8 +74,7 @@ ARRAYS: dict[str, Bounds] = {
 
 
 def _bounded(name: str) -> BeforeValidator:
-    bounds = ARRAYS[name]
-    return _field(lambda v: number(name, v, bounds.low, bounds.strict, bounds.high))
+    return _field(lambda v: number(name, v, *ARRAYS[name]))
 
 
 class Problem(Record):
@@ -112,10 +91,10 @@ class Problem(Record):
 
     also_known: ClassVar[tuple[str, ...]] = ("ridge_convention",)
 
-    student: Annotated[InstanceOf[Activation], _field(_student)] = Field(
+    student: Annotated[InstanceOf[Activation], _one_activation("student")] = Field(
         description="activation of the network: a name or an expression in z"
     )
-    teacher: Annotated[InstanceOf[Activation], _field(_teacher)] = Field(
+    teacher: Annotated[InstanceOf[Activation], _one_activation("teacher")] = Field(
         description="activation of the teacher: a name or an expression in z"
     )
     alpha: Annotated[float, _bounded("alpha")] = Field(
@@ -155,12 +134,11 @@ class Problem(Record):
 
     if TYPE_CHECKING:
 
-        def __init__(self, **fields: Any) -> None: ...  # each is read by its own check
+        def __init__(self, **fields: object) -> None: ...  # each is read by its own check
 
     @model_validator(mode="before")
     @classmethod
-    def _convert_ridge(cls, data: Any) -> Any:
-        data = underscored(data)
+    def _convert_ridge(cls, data: dict[str, Any]) -> dict[str, Any]:
         convention = choice("ridge-convention", data.pop("ridge_convention", "ba"), ("ba", "cui"))
         if convention == "ba":
             return data
@@ -182,7 +160,7 @@ class Problem(Record):
     def takes_step(self) -> bool:
         return self.alpha0 > 0 and self.step > 0
 
-    def replace(self, **changes: Any) -> Problem:
+    def replace(self, **changes: object) -> Problem:
         """A copy with some fields changed. Fields left at their default stay so.
 
         alpha0 keeps following alpha. The ridge kept is the number in ``self.ridge``: one given in
@@ -194,30 +172,25 @@ class Problem(Record):
             given.pop("ridge", None)  # a convention needs a ridge to convert
         return Problem(**{**given, **changes})
 
-    def sizes(self, dimension: Any = None) -> Sizes:
+    def sizes(self, dimension: object = None) -> Sizes:
         """The whole numbers n, N, n0 at a finite dimension (the problem's own if none is given)."""
         given = self.dimension if dimension is None else dimension_value(dimension)
         if given == math.inf:
             hint = "a simulation needs a finite size, for instance 1000"
             raise InvalidParameter("dimension", "a whole number >= 2", "inf", hint)
         d = int(given)
-        for name, ratio in (("alpha", self.alpha), ("beta", self.beta), ("alpha0", self.alpha0)):
+        ratios = {"alpha": self.alpha, "beta": self.beta, "alpha0": self.alpha0}
+        for name, ratio in ratios.items():
             if ratio * d > MAX_SIZE:
-                raise InvalidParameter(
-                    name, f"at most {MAX_SIZE / d:.3g} at dimension {d}", f"{ratio:g}"
-                )
-        n, width, n0 = (_nearest_whole(ratio * d) for ratio in (self.alpha, self.beta, self.alpha0))
-        for name, ratio, size in (
-            ("alpha", self.alpha, n),
-            ("beta", self.beta, width),
-            ("alpha0", self.alpha0, n0),
-        ):
-            if ratio > 0 and size < 1:
+                allowed = f"at most {MAX_SIZE / d:.3g} at dimension {d}"
+                raise InvalidParameter(name, allowed, f"{ratio:g}")
+        sizes = {name: math.floor(ratio * d + 0.5) for name, ratio in ratios.items()}
+        for name, ratio in ratios.items():
+            if ratio > 0 and sizes[name] < 1:
                 allowed = f"at least {math.ceil(0.5 / ratio)} for {name} = {ratio:g}"
-                raise InvalidParameter(
-                    "dimension", allowed, d, f"{name} times dimension rounds to zero"
-                )
-        return Sizes(d, n, width, n0)
+                hint = f"{name} times dimension rounds to zero"
+                raise InvalidParameter("dimension", allowed, d, hint)
+        return Sizes(d, *sizes.values())
 
     def learning_rate(self, width: int) -> float:
         """eta = step * N**step_exponent of [Ba]."""
@@ -234,15 +207,15 @@ class Problem(Record):
     def from_ba(
         cls,
         *,
-        sigma: Any,
-        sigma_star: Any,
-        psi1: Any,
-        psi2: Any,
-        eta: Any = 1.0,
-        eta_exponent: Any = 0.0,
-        lambda_: Any = 0.01,
-        sigma_epsilon: Any = 0.0,
-        d: Any = math.inf,
+        sigma: object,
+        sigma_star: object,
+        psi1: object,
+        psi2: object,
+        eta: object = 1.0,
+        eta_exponent: object = 0.0,
+        lambda_: object = 0.01,
+        sigma_epsilon: object = 0.0,
+        d: object = math.inf,
     ) -> Problem:
         """[Ba]: psi1 = n/d for both data sets, psi2 = N/d, learning rate eta * N**eta_exponent.
 
@@ -263,13 +236,9 @@ class Problem(Record):
     def to_ba(self) -> dict[str, Any]:
         """The arguments of ``from_ba`` that give this problem back."""
         self._require_text()
-        self._require(
-            "alpha0", self.alpha0 == self.alpha, "equal to alpha in [Ba]'s notation", self.alpha0
-        )
-        self._require(
-            "readout", self.readout.is_gaussian, "gaussian in [Ba]'s notation", self.readout
-        )
-        self._require("init", self.init == "gaussian", "gaussian in [Ba]'s notation", self.init)
+        self._require("alpha0", self.alpha0 == self.alpha, "equal to alpha in [Ba]'s notation")
+        self._require("readout", self.readout.is_gaussian, "gaussian in [Ba]'s notation")
+        self._require("init", self.init == "gaussian", "gaussian in [Ba]'s notation")
         return {
             "sigma": str(self.student),
             "sigma_star": str(self.teacher),
@@ -286,17 +255,17 @@ class Problem(Record):
     def from_cui(
         cls,
         *,
-        sigma: Any,
-        sigma_star: Any,
-        alpha: Any,
-        beta: Any,
-        alpha0: Any,
-        eta_tilde: Any = 1.0,
-        lambda_: Any = 0.01,
-        noise: Any = 0.0,
-        readout: Any = "ones",
-        init: Any = "sphere",
-        d: Any = math.inf,
+        sigma: object,
+        sigma_star: object,
+        alpha: object,
+        beta: object,
+        alpha0: object,
+        eta_tilde: object = 1.0,
+        lambda_: object = 0.01,
+        noise: object = 0.0,
+        readout: object = "ones",
+        init: object = "sphere",
+        d: object = math.inf,
     ) -> Problem:
         """[Cui]: alpha = n/d, alpha0 = n0/d, beta = p/d, large step eta_tilde.
 
@@ -321,13 +290,7 @@ class Problem(Record):
     def to_cui(self) -> dict[str, Any]:
         """The arguments of ``from_cui`` that give this problem back."""
         self._require_text()
-        self._require(
-            "step-exponent",
-            self.step_exponent == 0.5,
-            "0.5 in [Cui]'s notation",
-            self.step_exponent,
-        )
-        ridge = _scaled(self.ridge, self.alpha / self.beta)
+        self._require("step_exponent", self.step_exponent == 0.5, "0.5 in [Cui]'s notation")
         return {
             "sigma": str(self.student),
             "sigma_star": str(self.teacher),
@@ -335,7 +298,7 @@ class Problem(Record):
             "beta": self.beta,
             "alpha0": self.alpha0,
             "eta_tilde": self.step,
-            "lambda_": ridge,
+            "lambda_": _scaled(self.ridge, self.alpha / self.beta),
             "noise": self.noise,
             "readout": str(self.readout),
             "init": self.init,
@@ -344,27 +307,20 @@ class Problem(Record):
 
     def _require_text(self) -> None:
         for name in ("student", "teacher"):
-            made = getattr(self, name)
-            self._require(
-                name,
-                not isinstance(made, JaxActivation),
-                "a name or an expression to be written as text",
-                made,
-            )
+            is_text = not isinstance(getattr(self, name), JaxActivation)
+            self._require(name, is_text, "a name or an expression to be written as text")
 
-    @staticmethod
-    def _require(parameter: str, holds: bool, allowed: str, given: Any) -> None:
+    def _require(self, name: str, holds: bool, allowed: str) -> None:
         if not holds:
-            raise InvalidParameter(parameter, allowed, str(given))
+            raise InvalidParameter(name.replace("_", "-"), allowed, str(getattr(self, name)))
 
     # Files ---------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that build the same problem again, fit for JSON."""
-        values: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
-        values.update(
-            student=str(self.student), teacher=str(self.teacher), readout=str(self.readout)
-        )
+        values = super().to_dict()
+        for name in ("student", "teacher", "readout"):
+            values[name] = str(values[name])
         values["ridge"] = list(self.ridge) if isinstance(self.ridge, tuple) else self.ridge
         values["dimension"] = "inf" if self.dimension == math.inf else int(self.dimension)
         return values
@@ -386,7 +342,3 @@ _RATIO = ("alpha", "beta")  # of the two conventions of the ridge
 
 def _scaled(ridge: float | tuple[float, ...], by: float) -> float | tuple[float, ...]:
     return tuple(by * value for value in ridge) if isinstance(ridge, tuple) else by * ridge
-
-
-def _nearest_whole(value: float) -> int:
-    return math.floor(value + 0.5)

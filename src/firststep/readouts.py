@@ -44,11 +44,9 @@ class ReadoutLaw:
 
     @property
     def second_moment(self) -> float:
-        return (
-            math.fsum(v * v * w for v, w in zip(self.values, self.weights, strict=True))
-            if self.values
-            else 1.0
-        )
+        if self.is_gaussian:
+            return 1.0
+        return math.fsum(v * v * w for v, w in zip(self.values, self.weights, strict=True))
 
     def __str__(self) -> str:
         for name, law in _NAMED.items():
@@ -57,11 +55,12 @@ class ReadoutLaw:
         return ",".join(f"{v!r}:{w!r}" for v, w in zip(self.values, self.weights, strict=True))
 
 
-def readout_law(source: Any) -> ReadoutLaw:
-    """The law meant by a name, a text ``value:weight,...``, a mapping ``{value.
+def readout_law(source: object) -> ReadoutLaw:
+    """The law meant by a name, ``value:weight,...``, a mapping {value: weight} or a ReadoutLaw."""
 
-    Weight}`` or a ReadoutLaw.
-    """
+    def wrong(hint: str = "") -> InvalidParameter:
+        return InvalidParameter("readout", ALLOWED, source, hint)
+
     if isinstance(source, ReadoutLaw):
         return source
     pairs: list[tuple[Any, Any]]
@@ -70,32 +69,27 @@ def readout_law(source: Any) -> ReadoutLaw:
         if text in _NAMED:
             return ReadoutLaw(*_NAMED[text])
         if ":" not in text:
-            raise InvalidParameter("readout", ALLOWED, source, nearest(text, _NAMED))
+            raise wrong(nearest(text, _NAMED))
         parts = (part.partition(":") for part in text.split(",") if part.strip())
         pairs = [(value, weight) for value, _, weight in parts]
     elif isinstance(source, Mapping):
         pairs = list(source.items())
     else:
-        raise InvalidParameter("readout", ALLOWED, source)
+        raise wrong()
     try:
         numbers = sorted((float(value), float(weight)) for value, weight in pairs)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter("readout", ALLOWED, source, "each part is value:weight") from None
+        raise wrong("each part is value:weight") from None
     if not numbers or not all(abs(v) <= 1e30 and math.isfinite(w) for v, w in numbers):
-        raise InvalidParameter(
-            "readout",
-            ALLOWED,
-            source,
-            "values must be finite, at most 1e30 in size, and weights finite",
-        )
+        raise wrong("values must be finite, at most 1e30 in size, and weights finite")
     if any(weight <= 0 for _, weight in numbers):
-        raise InvalidParameter("readout", ALLOWED, source, "weights must be positive")
+        raise wrong("weights must be positive")
     values = tuple(v for v, _ in numbers)
     if len(set(values)) < len(values):
-        raise InvalidParameter("readout", ALLOWED, source, "a value is given twice")
+        raise wrong("a value is given twice")
     total = math.fsum(w for _, w in numbers)
     if abs(total - 1) > 1e-9:
-        raise InvalidParameter("readout", ALLOWED, source, f"the weights sum to {total:.6g}")
+        raise wrong(f"the weights sum to {total:.6g}")
     return ReadoutLaw(values, tuple(w / total for _, w in numbers))
 
 

@@ -29,7 +29,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def remove(self, name: str) -> None:
         del self._classes[name]
 
-    def checked(self, name: Any) -> type[T]:
+    def checked(self, name: object) -> type[T]:
         """The class of this name, or an error that lists the names there are."""
         if not isinstance(name, str) or name not in self._classes:
             allowed = "one of " + ", ".join(self)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from firststep.activations import Activation, activation
-from firststep.errors import Fault, InvalidParameter
+from firststep.errors import InvalidParameter
 
 ALLOWED = "activations, such as relu or relu,tanh"
 
 
-def teacher_terms(source: Any) -> tuple[Activation, ...]:
+def teacher_terms(source: object) -> tuple[Activation, ...]:
     """The terms meant by a text such as ``relu,tanh``, one activation, several, or nothing."""
     if source is None or (isinstance(source, str) and not source.strip()):
         return ()
@@ -41,13 +41,10 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _term(source: Any) -> Activation:
+def _term(source: object) -> Activation:
     made = activation(source, parameter="teacher-terms")
     try:
         _ = made.moments
     except InvalidParameter as error:
-        faults = [
-            Fault("teacher-terms", each.allowed, each.given, each.hint) for each in error.faults
-        ]
-        raise InvalidParameter.from_faults(faults) from None
+        raise error.at("teacher-terms") from None
     return made

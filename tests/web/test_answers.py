@@ -254,7 +254,7 @@ def test_presets_are_states_that_can_be_computed() -> None:
     for preset in presets():
         state = preset["state"]
         assert set(state) == set(DEFAULTS), preset["name"]
-        problem = asked.problem_of({name: state[name] for name in PROBLEM})
+        problem = asked.PageProblem.of({name: state[name] for name in PROBLEM})
         body = {
             "problem": {name: state[name] for name in PROBLEM},
             "points": 3,
@@ -290,7 +290,7 @@ def test_presets_have_the_parameters_of_their_figures(name: str) -> None:
         .problem(float(state[state["axis"]]))
         .to_dict()
     )
-    shown = asked.problem_of({field: state[field] for field in PROBLEM}).to_dict()
+    shown = asked.PageProblem.of({field: state[field] for field in PROBLEM}).to_dict()
     assert {k: v for k, v in shown.items() if k != "dimension"} == {
         k: v for k, v in drawn.items() if k != "dimension"
     }

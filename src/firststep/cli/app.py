@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from cyclopts import App
+
 import firststep
-from firststep.cli.attach import group
+from firststep.cli.attach import attach
 from firststep.cli.baselines import baselines
 from firststep.cli.compare import compare
 from firststep.cli.demo import demo
@@ -18,9 +20,14 @@ from firststep.cli.simulate import simulate
 from firststep.cli.spectrum import spectrum
 from firststep.cli.sweep import sweep
 
-app = group(
-    "firststep",
-    "What one gradient step does to a two-layer network.",
+app = attach(
+    App(
+        name="firststep",
+        help="What one gradient step does to a two-layer network.",
+        version=firststep.__version__,
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    ),
     {
         "simulate": simulate,
         "predict": predict,
@@ -36,7 +43,4 @@ app = group(
         "sweep": sweep,
         "reproduce": reproduce,
     },
-    version=firststep.__version__,
-    result_action="return_value",
-    suppress_keyboard_interrupt=False,
 )

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from cyclopts import App
 
 Command = Callable[..., int] | App
 
 
-def group(name: str, text: str, commands: Mapping[str, Command], **options: Any) -> App:
-    """Several commands under one name.
-
-    The help of a command is its docstring, each paragraph on one line.
-    """
-    app = App(name=name, help=text, **options)
+def attach(app: App, commands: Mapping[str, Command]) -> App:
+    """The app with its commands, whose help is their docstring, each paragraph on one line."""
     for typed, command in commands.items():
         if isinstance(command, App):
             app.command(command)

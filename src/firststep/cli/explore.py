@@ -20,7 +20,7 @@ from firststep.checks import whole
 from firststep.cli.flags import NO_PROBLEM, ProblemFlags, number
 from firststep.errors import BackendUnavailable, InvalidParameter
 from firststep.problem import Problem
-from firststep.web.asked import problem_of
+from firststep.web.asked import PageProblem
 from firststep.web.presets import PROBLEM
 
 
@@ -69,7 +69,7 @@ def _checked(fields: dict[str, Any]) -> Problem:
     told = problem.to_dict()
     if "alpha0" not in problem.model_fields_set:
         del told["alpha0"]
-    checked = problem_of(told)
+    checked = PageProblem.of(told)
     firststep.predict(checked)
     return checked
 
@@ -93,12 +93,12 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
     app = application(explorer, LOCAL if is_local else None, token)
 
     class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed by mypy
-        async def startup(self, sockets: Any = None) -> None:
+        async def startup(self, sockets: object = None) -> None:
             await super().startup(sockets=sockets)
             # Whoever reads the address finds the page, and Ctrl-C ends it properly.
             _announce(address, is_local, browser)
 
-        def handle_exit(self, sig: int, frame: Any) -> None:
+        def handle_exit(self, sig: int, frame: object) -> None:
             explorer.ending.set()  # streams of simulations end, so that nothing has to be cut off
             super().handle_exit(sig, frame)
 

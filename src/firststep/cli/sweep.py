@@ -10,11 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from firststep import store as stores
 from firststep.checks import choice
-from firststep.cli.attach import group
+from firststep.cli.attach import attach
 from firststep.cli.flags import Processes, several, switch
 from firststep.cli.output import complain
 from firststep.errors import InvalidParameter, StoreError
@@ -234,9 +234,8 @@ def _writing(parameter: str, path: Path) -> Iterator[None]:
         raise InvalidParameter(parameter, "a file that can be written", str(path), hint) from None
 
 
-sweep = group(
-    "sweep",
-    "Grids of problems: run, come back to, plot and export them.",
+sweep = attach(
+    App(name="sweep", help="Grids of problems: run, come back to, plot and export them."),
     {
         "init": init,
         "run": run,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from firststep.checks import whole
 from firststep.errors import BackendUnavailable, InvalidParameter, WorkerFailed
@@ -16,6 +16,9 @@ from firststep.simulation.running.simulate import available_cores, fitting_repli
 from firststep.simulation.running.workers import Workers
 from firststep.store import Record
 from firststep.sweep.units import Replicate, Unit, compute, lost
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 _IN_FLIGHT = 4  # units sent ahead to a Dask worker thread: it never waits for the network
 _LEAST_AHEAD = 8  # in all: a worker that joins finds something to do
@@ -33,7 +36,7 @@ class Executor(Protocol):
 class ThisMachine:
     """Worker processes with one BLAS thread each; ``workers=1`` computes in this process."""
 
-    def __init__(self, workers: Any = None) -> None:
+    def __init__(self, workers: object = None) -> None:
         self.asked = None if workers is None else whole("workers", workers, 1, 10_000)
 
     def describe(self) -> str:
@@ -46,12 +49,8 @@ class ThisMachine:
         )
         if on_device:
             if self.asked is not None and self.asked > 1:
-                raise InvalidParameter(
-                    "workers",
-                    "1 with the jax backend",
-                    self.asked,
-                    "one device runs one replicate at a time",
-                )
+                hint = "one device runs one replicate at a time"
+                raise InvalidParameter("workers", "1 with the jax backend", self.asked, hint)
             return 1
         if self.asked is not None:
             return max(1, min(self.asked, len(units)))
@@ -85,13 +84,11 @@ def _fitting(units: Sequence[Unit]) -> list[int]:
     return [count for count in found if count is not None]
 
 
-def _records(unit: Unit, answer: Any) -> list[Record]:
+def _records(unit: Unit, answer: object) -> list[Record]:
     if isinstance(answer, list):
         return answer
-    reason = (
-        str(answer) if isinstance(answer, WorkerFailed) else f"{type(answer).__name__}: {answer}"
-    )
-    return lost(unit, reason)
+    kind = "" if isinstance(answer, WorkerFailed) else f"{type(answer).__name__}: "
+    return lost(unit, f"{kind}{answer}")
 
 
 class Dask:
@@ -101,26 +98,13 @@ class Dask:
     another one.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: str | Client) -> None:
         if importlib.util.find_spec("distributed") is None:
             raise BackendUnavailable(
                 "dask", "installed", "nothing", "try: pip install 'firststep[cluster]'"
             )
-        from distributed import Client
-
         self._own = isinstance(client, str)
-        if self._own:
-            try:
-                client = Client(client, timeout=_DASK_TIMEOUT, set_as_default=False)
-            except (OSError, ValueError, TimeoutError) as error:
-                hint = " ".join(str(error).split())
-                raise InvalidParameter(
-                    "dask",
-                    "the address of a running scheduler, such as tcp://host:8786",
-                    client,
-                    hint,
-                ) from None
-        self.client = client
+        self.client = _connected(client) if isinstance(client, str) else client
 
     def describe(self) -> str:
         workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
@@ -147,11 +131,8 @@ class Dask:
             for future in finished:
                 unit = units[places.pop(future.key)]
                 error = future.exception()
-                yield (
-                    future.result()
-                    if error is None
-                    else lost(unit, f"the cluster lost it: {error}")
-                )
+                told = f"the cluster lost it: {error}"
+                yield future.result() if error is None else lost(unit, told)
                 future.release()
                 following = send()
                 if following is not None:
@@ -163,3 +144,14 @@ class Dask:
             if self._own:
                 with contextlib.suppress(Exception):
                     self.client.close()
+
+
+def _connected(address: str) -> Client:
+    from distributed import Client
+
+    try:
+        return Client(address, timeout=_DASK_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        allowed = "the address of a running scheduler, such as tcp://host:8786"
+        hint = " ".join(str(error).split())
+        raise InvalidParameter("dask", allowed, address, hint) from None

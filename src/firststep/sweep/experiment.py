@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,8 +25,9 @@ from typing import Any
 from firststep.compare import at_size
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
+from firststep.records import read_toml
 from firststep.sweep.asked import SIMULATED, Asked
-from firststep.sweep.grid import Axis, moved
+from firststep.sweep.grid import Axis
 from firststep.sweep.units import Replicate, Unit, predictions
 
 
@@ -60,17 +60,7 @@ class Experiment:
     @classmethod
     def from_toml(cls, path: str | Path) -> Experiment:
         """The experiment in a TOML file; its name, unless it has one, is that of the file."""
-        try:
-            table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            allowed, hint = "a readable TOML file", error.strerror or ""
-        except UnicodeDecodeError as error:
-            allowed, hint = "a TOML file in UTF-8", str(error)
-        except tomllib.TOMLDecodeError as error:
-            allowed, hint = "a valid TOML file", str(error)
-        else:
-            return cls.from_dict({"name": Path(path).stem, **table})
-        raise InvalidParameter("experiment", allowed, str(path), hint)
+        return cls.from_dict({"name": Path(path).stem, **read_toml(path, "experiment")})
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Experiment:
@@ -101,9 +91,7 @@ class Experiment:
                 try:
                     Problem(**{**self.problem, **first, **values}).sizes(d)
                 except InvalidParameter as error:
-                    faults += [
-                        moved(fault, f"simulate.{fault.parameter}") for fault in error.faults
-                    ]
+                    faults += [fault.at(f"simulate.{fault.parameter}") for fault in error.faults]
         if faults:
             raise InvalidParameter.from_faults(dict.fromkeys(faults))
 

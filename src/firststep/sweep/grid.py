@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -33,19 +33,19 @@ class Axis:
         return len(self.values[self.name])
 
 
-def listed(value: Any) -> list[Any]:
+def listed(value: object) -> list[Any]:
     """A list of what is given, be it one thing or several."""
     return list(value) if _is_list(value) else [value]
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 # One axis -----------------------------------------------------------------------------------------
 
 
-def axis_values(name: str, given: Any) -> tuple[Any, ...]:
+def axis_values(name: str, given: object) -> tuple[Any, ...]:
     """The values of an axis, from a list, an array, a range, or the text of several ridges."""
     if isinstance(given, Mapping):
         return _spaced(name, given)
@@ -130,7 +130,7 @@ def _problem_faults(
     """Every value of every axis, with the others at their first."""
     first = {name: values[0] for name, values in axes.items()}
 
-    def faults(**changes: Any) -> list[tuple[str, Fault]]:
+    def faults(**changes: object) -> list[tuple[str, Fault]]:
         try:
             Problem(**{**base, **first, **changes})._require_text()
         except InvalidParameter as error:
@@ -138,19 +138,14 @@ def _problem_faults(
         return []
 
     for name, fault in faults():
-        yield moved(fault, f"axes.{name}[0]" if name in axes else f"problem.{name}")
+        yield fault.at(f"axes.{name}[0]" if name in axes else f"problem.{name}")
     for axis, values in axes.items():
         for place, value in enumerate(values[1:], start=1):
             for name, fault in faults(**{axis: value}):
                 if name == axis:
-                    yield moved(fault, f"axes.{axis}[{place}]")
+                    yield fault.at(f"axes.{axis}[{place}]")
         if axis == "ridge" and any(isinstance(value, Sequence) for value in values):
             yield Fault("axes.ridge", "single numbers", shown(values))
-
-
-def moved(fault: Fault, path: str) -> Fault:
-    """The same fault under the path it has in the file."""
-    return Fault(path, fault.allowed, fault.given, fault.hint)
 
 
 def _zipped(
@@ -177,7 +172,7 @@ def _zipped(
 
 
 def _group_fault(
-    path: str, group: Any, axes: Mapping[str, tuple[Any, ...]], seen: set[str]
+    path: str, group: object, axes: Mapping[str, tuple[Any, ...]], seen: set[str]
 ) -> Fault | None:
     if not _is_list(group) or len(group) < 2:
         return Fault(path, "a list of two or more axes", shown(group))

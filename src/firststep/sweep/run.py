@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from firststep.checks import whole
 from firststep.errors import InvalidParameter
@@ -21,6 +21,7 @@ from firststep.sweep.units import describe
 if TYPE_CHECKING:
     import pandas
     import xarray
+    from distributed import Client
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Sweep:
     __repr__ = __str__
 
 
-def read(experiment: Any) -> Experiment:
+def read(experiment: object) -> Experiment:
     """An experiment from itself, a dictionary, or the path of a TOML file."""
     if isinstance(experiment, Experiment):
         return experiment
@@ -82,7 +83,7 @@ def read(experiment: Any) -> Experiment:
     )
 
 
-def shard_of(text: Any) -> tuple[int, int]:
+def shard_of(text: object) -> tuple[int, int]:
     """(i, n) of a text such as 3/16."""
     allowed = "i/n with whole numbers 1 <= i <= n, such as 3/16"
     try:
@@ -95,12 +96,12 @@ def shard_of(text: Any) -> tuple[int, int]:
 
 
 def run_sweep(
-    experiment: Any,
+    experiment: object,
     store: str | Path | None = None,
     *,
-    workers: Any = None,
-    dask: Any = None,
-    shard: Any = None,
+    workers: object = None,
+    dask: str | Client | None = None,
+    shard: object = None,
     retry: bool = False,
     watch: Watcher | None = None,
 ) -> Sweep:
@@ -141,9 +142,9 @@ def advance(
     experiment: Experiment,
     store: Store,
     *,
-    workers: Any = None,
-    dask: Any = None,
-    shard: Any = None,
+    workers: object = None,
+    dask: str | Client | None = None,
+    shard: object = None,
     retry: bool = False,
     watch: Watcher | None = None,
 ) -> State:
@@ -187,9 +188,6 @@ def _failures(store: Store, keys: set[str], statuses: Mapping[str, str]) -> tupl
 
 @contextmanager
 def _opened(path: str | Path | None) -> Iterator[Store]:
-    if path is not None:
-        with Store(path) as store:
+    with tempfile.TemporaryDirectory() as folder:
+        with Store(Path(folder) / "results.db" if path is None else path) as store:
             yield store
-        return
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "results.db") as store:
-        yield store

@@ -69,13 +69,8 @@ def rows(places: Iterable[Place], found: Mapping[str, tuple[str, str, str, float
 
 def _row(place: Place, found: tuple[str, str, str, float]) -> Row:
     status, numbers, reason, seconds = found
-    verb, model, bulk, replicate, seed = place.what
     return {
-        "verb": verb,
-        "model": model,
-        "bulk": bulk,
-        "replicate": replicate,
-        "seed": seed,
+        **dict(zip(WHAT[:5], place.what, strict=True)),
         **place.fields,
         "status": status,
         "reason": reason,
@@ -101,14 +96,15 @@ def summary(rows: Sequence[Row]) -> list[Row]:
 
     ``mean`` and ``standard_error`` of every number, and ``count``.
     """
+    names = ("verb", "model", "bulk", "seed", *FIELDS)
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["status"] == DONE:
-            key = tuple(row[name] for name in ("verb", "model", "bulk", "seed", *FIELDS))
+            key = tuple(row[name] for name in names)
             groups.setdefault(key, []).append(row)
     found = []
     for members in groups.values():
-        entry = {name: members[0][name] for name in ("verb", "model", "bulk", "seed", *FIELDS)}
+        entry = {name: members[0][name] for name in names}
         entry["count"] = len(members)
         entry["mean"], entry["standard_error"] = {}, {}
         for name in NUMBERS:

@@ -56,7 +56,7 @@ class Wanted(NamedTuple):
     def key(self) -> str:
         return key_of(*self)
 
-    def record(self, status: str, reason: str = "", **found: Any) -> Record:
+    def record(self, status: str, reason: str = "", **found: object) -> Record:
         """What became of it; ``found``: numbers, arrays and seconds, as in ``Record``."""
         empty: dict[str, Any] = dict(numbers={}, arrays={})
         return Record(**self._asdict(), status=status, reason=reason, **{**empty, **found})

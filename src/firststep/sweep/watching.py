@@ -6,9 +6,12 @@ import json
 import math
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from firststep.sweep.engine import Tally
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _EVERY = 10.0  # seconds between plain lines
 
@@ -33,7 +36,7 @@ def text(tally: Tally, names: tuple[str, ...] = ()) -> str:
     return ", ".join(parts)
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -53,7 +56,7 @@ class Watch:
 
     def __init__(self, names: tuple[str, ...] = ()) -> None:
         self._names = names
-        self._live: Any = None
+        self._live: Progress | None = None
         self._last = time.monotonic()
 
     def __enter__(self) -> Watch:

@@ -59,7 +59,7 @@ def _answers(model: type[Asked]) -> Callable[[Callable[[Asked], Json]], Callable
 
     def checked(function: Callable[[Asked], Json]) -> Callable[[Any], Json]:
         @functools.wraps(function)
-        def answer(body: Any) -> Json:
+        def answer(body: object) -> Json:
             return function(model.of(body))
 
         return answer

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from firststep.checks import number, whole
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.web.checked import Request, one_of, strictly, whole_number
+from firststep.web.checked import Json, Request, Sent, one_of, whole_number
 from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES
 
 if TYPE_CHECKING:
@@ -41,20 +41,26 @@ LARGEST_STEP = 1e9  # d^3 alpha0 beta, a quarter of the operations of the step o
 NO_BOUND = 1e-12  # a kernel lower bound below this is 0: the teacher is linear
 
 
-class PageProblem(Problem):
+class PageProblem(Sent, Problem):
     """A problem as the page sends it: plain texts and numbers, within the bounds of the page."""
 
-    @model_validator(mode="before")
+    also_known: ClassVar[tuple[str, ...]] = ()
+
     @classmethod
-    def _plain(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Every text must be there; an alpha0 of null follows alpha."""
-        absent = {"alpha0"} if given.get("alpha0", 0) is None else set()
-        kept = {name: value for name, value in given.items() if name not in absent}
-        return {**dict.fromkeys(TEXTS), **kept}
+    def _absent(cls) -> dict[str, None]:
+        return dict.fromkeys(TEXTS)
+
+    @classmethod
+    def _table(cls, given: object) -> Json:
+        """An alpha0 of null follows alpha."""
+        table = super()._table(given)
+        if table.get("alpha0", 0) is None:
+            del table["alpha0"]
+        return table
 
     @field_validator(*TEXTS, mode="before")
     @classmethod
-    def _text(cls, value: Any, info: ValidationInfo) -> str:
+    def _text(cls, value: object, info: ValidationInfo) -> str:
         if not isinstance(value, str):
             raise InvalidParameter(str(info.field_name), "a text", value)
         if len(value) > LONGEST_TEXT:
@@ -64,7 +70,7 @@ class PageProblem(Problem):
 
     @field_validator(*RANGES, mode="before")
     @classmethod
-    def _number(cls, value: Any, info: ValidationInfo) -> float:
+    def _number(cls, value: object, info: ValidationInfo) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidParameter(str(info.field_name), "a number", value)
         return value
@@ -79,16 +85,6 @@ class PageProblem(Problem):
         return value
 
 
-def problem_of(given: Any) -> PageProblem:
-    """A problem within the bounds of the page."""
-    if isinstance(given, PageProblem):
-        return given
-    return strictly(given, PageProblem.model_fields, lambda table: PageProblem(**table))
-
-
-AskedProblem = Annotated[PageProblem, BeforeValidator(problem_of)]
-
-
 @dataclass(frozen=True)
 class Axis:
     """A field and the values it takes."""
@@ -97,7 +93,7 @@ class Axis:
     values: Float[Array, " points"]
 
 
-def _in_range(value: Any, info: ValidationInfo) -> float:
+def _in_range(value: object, info: ValidationInfo) -> float:
     """A number that the axis may have; where there is no axis its own fault is enough."""
     if "axis" not in info.data:
         return math.nan
@@ -133,7 +129,7 @@ class Along(Request):
 class Curve(Along):
     """One line of the curve panel."""
 
-    problem: AskedProblem
+    problem: PageProblem
     points: Annotated[int, whole_number(2, MOST_POINTS)]
     line: Annotated[str, one_of(PREDICTED_LINES)] = "exact"
     quantity: Annotated[str, one_of(QUANTITIES)] = "risk"
@@ -148,13 +144,13 @@ class Curve(Along):
 class Point(Request):
     """Everything about one problem."""
 
-    problem: AskedProblem
+    problem: PageProblem
 
 
 class Weights(Request):
     """The first layer of one network; the dimension, if none is asked for, is a usual one."""
 
-    problem: AskedProblem
+    problem: PageProblem
     dimension: int = Field(default=None, validate_default=True)
 
     @field_validator("problem", mode="after")
@@ -167,7 +163,7 @@ class Weights(Request):
 
     @field_validator("dimension", mode="before")
     @classmethod
-    def _drawable(cls, value: Any, info: ValidationInfo) -> int:
+    def _drawable(cls, value: object, info: ValidationInfo) -> int:
         if "problem" not in info.data:
             return 0
         problem: PageProblem = info.data["problem"]
@@ -196,7 +192,7 @@ class Side(Along):
 class Map(Request):
     """Some rows of a phase diagram."""
 
-    problem: AskedProblem
+    problem: PageProblem
     x: Side
     y: Side
     quantity: Annotated[str, one_of(MAP_QUANTITIES)] = "risk"
@@ -204,7 +200,7 @@ class Map(Request):
 
     @field_validator("rows", mode="before")
     @classmethod
-    def _few_rows(cls, rows: Any, info: ValidationInfo) -> list[int]:
+    def _few_rows(cls, rows: object, info: ValidationInfo) -> list[int]:
         if "x" not in info.data or "y" not in info.data:
             return []
         if (
@@ -228,7 +224,7 @@ class Map(Request):
 class Networks(Request):
     """A simulation: networks of one problem at some values of an axis."""
 
-    problem: AskedProblem
+    problem: PageProblem
     axis: Annotated[str, one_of(AXES)]
     at: list[float]
     dimension: Annotated[int, whole_number(10, LARGEST_DIMENSION)]
@@ -238,7 +234,7 @@ class Networks(Request):
 
     @field_validator("at", mode="before")
     @classmethod
-    def _places(cls, values: Any, info: ValidationInfo) -> list[float]:
+    def _places(cls, values: object, info: ValidationInfo) -> list[float]:
         if not isinstance(values, list) or not 1 <= len(values) <= MOST_AT:
             raise InvalidParameter("", f"a list of 1 to {MOST_AT} numbers", values)
         return [_in_range(value, info) for value in values]
@@ -266,7 +262,7 @@ class Task(Request):
 
     @field_validator("index", "number", mode="before")
     @classmethod
-    def _asked_for(cls, value: Any, info: ValidationInfo) -> int:
+    def _asked_for(cls, value: object, info: ValidationInfo) -> int:
         if "request" not in info.data:
             return 0
         asked: Networks = info.data["request"]
@@ -277,16 +273,15 @@ class Task(Request):
 class Take(Along):
     """A question to take away, with networks if there are any."""
 
-    problem: AskedProblem
+    problem: PageProblem
     points: Annotated[int, whole_number(2, MOST_POINTS)]
     simulate: Networks | None = None
 
     @field_validator("simulate", mode="before")
     @classmethod
-    def _along_the_axis(cls, given: Any, info: ValidationInfo) -> Any:
+    def _along_the_axis(cls, given: object, info: ValidationInfo) -> Any:
         """Networks of the problem and the axis of the question."""
         if not given or not {"problem", "axis"} <= info.data.keys():
             return None
         own = {name: info.data[name] for name in ("problem", "axis")}
-        names = [name for name in Networks.model_fields if name not in own]
-        return strictly(given, names, lambda table: Networks.of({**table, **own}))
+        return Networks.model_validate(given, context=own)

@@ -2,101 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Any, Self, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator
 
 from firststep.checks import choice, whole
-from firststep.errors import Fault, InvalidParameter, nearest, shown
+from firststep.errors import Fault, InvalidParameter, nearest
+from firststep.records import Place, Record
 
 Json = dict[str, Any]
-Path = tuple[int | str, ...]
-Made = TypeVar("Made")
 INSIDE = ("problem", "simulate", "request")  # parts whose fields go by their own names
 
 
-class Request(BaseModel):
+class Sent(Record):
     """A JSON object with known names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="wrap")
     @classmethod
-    def _object(cls, given: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
-        """What is missing is null to its field, which then says what it should be."""
-        if isinstance(given, cls):
-            return given
-        fields = {field.alias or name: field for name, field in cls.model_fields.items()}
-        missing = dict.fromkeys(name for name, field in fields.items() if field.is_required())
-        return strictly(given, fields, lambda table: make({**missing, **table}))
+    def _table(cls, given: object) -> Json:
+        if not isinstance(given, Mapping):
+            raise InvalidParameter("", "a JSON object", given)
+        return dict(given)
 
     @classmethod
-    def of(cls, given: Any) -> Self:
-        """The request, or ``InvalidParameter`` with all its faults."""
-        try:
-            return cls.model_validate(given)
-        except ValidationError as error:
-            raise InvalidParameter.from_faults(faults(error)) from None
+    def _unknown(cls, name: str, given: str, names: Iterable[str]) -> Fault:
+        return Fault(f".{name}", "one of " + ", ".join(names), given, nearest(name, names))
 
 
-def strictly(given: Any, names: Iterable[str], make: Callable[[dict[str, Any]], Made]) -> Made:
-    """What ``make`` makes of a JSON object; unknown names are faults beside those it finds."""
-    if not isinstance(given, Mapping):
-        raise InvalidParameter("", "a JSON object", given)
-    names = tuple(names)
-    strange = [
-        Fault(f".{name}", "one of " + ", ".join(names), shown(value), nearest(str(name), names))
-        for name, value in given.items()
-        if name not in names
-    ]
-    try:
-        made = make({name: given[name] for name in names if name in given})
-    except ValidationError as error:
-        raise InvalidParameter.from_faults([*strange, *faults(error)]) from None
-    except InvalidParameter as error:
-        raise InvalidParameter.from_faults([*strange, *error.faults]) from None
-    if strange:
-        raise InvalidParameter.from_faults(strange)
-    return made
+class Request(Sent):
+    """What the page asks; what is missing is null to its field, which says what it should be."""
 
+    @classmethod
+    def _absent(cls) -> dict[str, None]:
+        fields = cls.model_fields.items()
+        return {field.alias or name: None for name, field in fields if field.is_required()}
 
-def faults(error: ValidationError) -> list[Fault]:
-    """What pydantic found, in our form; a check leaves the name of its field to pydantic."""
-    found: list[Fault] = []
-    for detail in error.errors():
-        cause = detail.get("ctx", {}).get("error")
-        told = (
-            cause.faults
-            if isinstance(cause, InvalidParameter)
-            else (Fault("", detail["msg"], shown(detail["input"])),)
-        )
-        found += [replace(fault, parameter=_named(detail["loc"], fault)) for fault in told]
-    return found
+    @classmethod
+    def _placed(cls, place: Place, fault: Fault) -> Fault:
+        """Under where it was found and what the check calls it.
 
-
-def _named(path: Path, fault: Fault) -> str:
-    """The name of a parameter from where it was found and from what the check calls it.
-
-    >>> _named(("x",), Fault("axis", "", ""))
-    'x.axis'
-    >>> _named(("problem",), Fault("student", "", ""))
-    'student'
-    >>> _named((), Fault(".hello", "", ""))
-    'request.hello'
-    """
-    if fault.parameter.startswith("."):  # a name nobody knows
-        return ".".join(map(str, path or ("request",))) + fault.parameter
-    parts = [*map(str, path), *([fault.parameter] if fault.parameter else [])]
-    return ".".join([part for part in parts[:-1] if part not in INSIDE] + parts[-1:]) or "request"
+        >>> Request._placed(("x",), Fault("axis", "", "")).parameter
+        'x.axis'
+        >>> Request._placed(("problem",), Fault("student", "", "")).parameter
+        'student'
+        >>> Request._placed((), Fault(".hello", "", "")).parameter
+        'request.hello'
+        """
+        if fault.parameter.startswith("."):  # a name nobody knows
+            return fault.at(".".join(map(str, place or ("request",))) + fault.parameter)
+        path = [str(part) for part in (*place, fault.parameter) if part != ""]
+        kept = [part for part in path[:-1] if part not in INSIDE] + path[-1:]
+        return fault.at(".".join(kept) or "request")
 
 
 def one_of(options: Iterable[str]) -> BeforeValidator:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
 
 from firststep.simulation.running.workers import child_command, child_environment
 from firststep.web.checked import Json
@@ -105,7 +104,7 @@ class Pool:
         finally:
             self._waiting -= 1
 
-    async def ask_aside(self, call: str, body: Any, unwanted: Unwanted | None = None) -> Json:
+    async def ask_aside(self, call: str, body: object, unwanted: Unwanted | None = None) -> Json:
         """``ask`` for what can wait: one worker is always left for what cannot."""
         with self._line():
             await self._aside.acquire()
@@ -115,7 +114,7 @@ class Pool:
             self._aside.release()
 
     async def ask(
-        self, call: str, body: Any, unwanted: Unwanted | None = None, *, drop: bool = False
+        self, call: str, body: object, unwanted: Unwanted | None = None, *, drop: bool = False
     ) -> Json:
         """The result of a call, or ``Refused``.
 

@@ -85,8 +85,11 @@ class Explorer:
         self.kept = Kept()
         self.ending = asyncio.Event()  # set when the server is told to end
         self.static = read_static()
-        self.about = json.dumps(about()).encode()
-        self.guide = guide().encode()
+        self.pages = {
+            "/": Response(self.static["index.html"], media_type=media_type("index.html")),
+            "/guide": Response(guide(), media_type=media_type("guide.html")),
+            "/api/about": JSONResponse(about()),
+        }
 
     @contextlib.asynccontextmanager
     async def life(self, _: Starlette) -> AsyncIterator[None]:
@@ -97,20 +100,14 @@ class Explorer:
             await self.theory.close()
             await self.networks.close()
 
-    async def page(self, _: Request) -> Response:
-        return Response(self.static["index.html"], media_type=media_type("index.html"))
+    async def page(self, request: Request) -> Response:
+        return self.pages[request.url.path]
 
     async def file(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self.static:
             return refuse(server_says(404, "there is no such file"))
         return Response(self.static[name], media_type=media_type(name))
-
-    async def guide_page(self, _: Request) -> Response:
-        return Response(self.guide, media_type=media_type("guide.html"))
-
-    async def about_page(self, _: Request) -> Response:
-        return Response(self.about, media_type="application/json")
 
     async def ask(self, call: str, request: Request) -> Response:
         """Any call that a theory worker answers."""
@@ -287,10 +284,8 @@ def application(
     ``hosts``: the names it answers to (None: any); ``token``: what every request must bring.
     """
     routes = [
-        Route("/", explorer.page),
-        Route("/guide", explorer.guide_page),
+        *(Route(path, explorer.page) for path in explorer.pages),
         Route("/static/{name:path}", explorer.file),
-        Route("/api/about", explorer.about_page),
         Route("/api/simulate", explorer.simulate, methods=["POST"]),
         *(Route(f"/api/{call}", partial(explorer.ask, call), methods=["POST"]) for call in CALLS),
     ]

@@ -7,7 +7,6 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ class Simulations:
         self._waiting = 0
         self._operations, self._seconds = FIRST_RATE, 1.0  # measured so far, of this machine
 
-    async def estimate(self, body: Any) -> Json:
+    async def estimate(self, body: object) -> Json:
         """How long a simulation will take."""
         cost = await self._theory.ask("cost", body)
         seconds = cost["total"] / (self._operations / self._seconds) + OVERHEAD * cost["tasks"]
@@ -39,7 +38,7 @@ class Simulations:
         text = f"about {_spoken(seconds)} on {cores}"
         return {"seconds": seconds, "workers": self._pool.size, "text": text}
 
-    async def run(self, body: Any) -> AsyncIterator[Json]:
+    async def run(self, body: object) -> AsyncIterator[Json]:
         """Lines of a stream, ending with ``done`` or ``error``.
 
         Closing the iterator ends the simulation at once.
@@ -69,7 +68,7 @@ class Simulations:
         finally:
             self._turn.release()
 
-    async def _work(self, body: Any, cost: Json) -> AsyncIterator[Json]:
+    async def _work(self, body: object, cost: Json) -> AsyncIterator[Json]:
         """Every point gets its first network before any gets its second."""
         begin = time.monotonic()
         points = [Point(index, x) for index, x in enumerate(cost["x"])]

@@ -6,17 +6,14 @@ import tomllib
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
-
 from firststep import activations, readouts
 from firststep.problem import Problem
+from firststep.records import Record
 from firststep.web.checked import Json
 
 
-class Word(BaseModel):
+class Word(Record):
     """How a thing is called and what it is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     label: str

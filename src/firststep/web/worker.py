@@ -17,17 +17,14 @@ from firststep.errors import Fault, FirststepError, InvalidParameter
 from firststep.web.checked import Json
 
 
-def refusal(parameter: str, message: str) -> list[Json]:
-    """The errors of an answer, as the page shows them."""
-    return [{"parameter": parameter, "message": message}]
+def refusal(message: str) -> list[Json]:
+    """The errors of an answer that no field is to blame for, as the page shows them."""
+    return [{"parameter": "server", "message": message}]
 
 
-def faults(error: InvalidParameter) -> list[Json]:
-    return [{"parameter": _field(fault), "message": str(fault)} for fault in error.faults]
-
-
-def _field(fault: Fault) -> str:
-    return fault.parameter.removeprefix("problem.").replace("-", "_")
+def _told(fault: Fault) -> Json:
+    field = fault.parameter.removeprefix("problem.").replace("-", "_")
+    return {"parameter": field, "message": str(fault)}
 
 
 def answer(message: Json) -> Json:
@@ -37,14 +34,12 @@ def answer(message: Json) -> Json:
     try:
         return {"ok": CALLS[message["call"]](message["body"])}
     except InvalidParameter as error:
-        return {"errors": faults(error), "status": 422}
+        errors = [_told(fault) for fault in error.faults]
     except FirststepError as error:
-        return {"errors": refusal("server", " ".join(str(error).split())), "status": 422}
+        errors = refusal(" ".join(str(error).split()))
     except MemoryError:
-        return {
-            "errors": refusal("server", "this needs more memory than the explorer may use"),
-            "status": 422,
-        }
+        errors = refusal("this needs more memory than the explorer may use")
+    return {"errors": errors, "status": 422}
 
 
 def main() -> None:
@@ -70,7 +65,7 @@ def main() -> None:
         try:
             text = json.dumps(answer(json.loads(line)), allow_nan=False)
         except Exception as error:  # a fault of ours: said as such, and the worker lives on
-            told = refusal("server", f"the explorer failed on this request: {type(error).__name__}")
+            told = refusal(f"the explorer failed on this request: {type(error).__name__}")
             text = json.dumps({"errors": told, "status": 500, "detail": repr(error)})
         answers.write(text + "\n")
         answers.flush()

@@ -6,51 +6,80 @@ import { nameBy } from '../page/words.js';
 
 const typingPause = 120; // ms: an expression is looked at when the hand rests, not after every letter
 
-function fieldFrame(field, words, extra = null, look = 'field') {
-  const title = [field.label, field.symbol && field.symbol !== field.label ? buildNode('i', {}, field.symbol) : null];
-  const term = words.term('', { ...field, anchor: field.anchor || 'fields' }, `t-${field.name}`);
-  term.append(...title.filter(Boolean).flatMap((part, index) => (index ? [' ', part] : [part])));
-  const error = buildNode('p', { class: 'error', id: `e-${field.name}`, 'aria-live': 'polite' });
-  const head = buildNode('div', { class: 'field-head' }, term, extra);
-  const body = buildNode('div', { class: 'field-body' });
-  return { node: buildNode('div', { class: look, 'data-field': field.name }, head, body, error), body, term, error };
-}
+// What the controls have in common: the word that names them, a place beneath it, a line for errors.
+class FieldControl {
+  constructor(field, { store, words }, extra = null, look = 'field') {
+    Object.assign(this, { field, store, fixed: '' });
+    const title = [field.label, field.symbol && field.symbol !== field.label ? buildNode('i', {}, field.symbol) : null];
+    this.term = words.term('', { ...field, anchor: field.anchor || 'fields' }, `t-${field.name}`);
+    this.term.append(...title.filter(Boolean).flatMap((part, index) => (index ? [' ', part] : [part])));
+    this.error = buildNode('p', { class: 'error', id: `e-${field.name}`, 'aria-live': 'polite' });
+    this.body = buildNode('div', { class: 'field-body' });
+    const top = buildNode('div', { class: 'field-head' }, this.term, extra);
+    this.node = buildNode('div', { class: look, 'data-field': field.name }, top, this.body, this.error);
+  }
 
-function disableAll(node, why) {
-  for (const control of node.querySelectorAll('input, select')) {
-    control.disabled = true;
-    control.title = why;
+  add(tag, letter, properties) {
+    const control = buildNode(tag, { id: `${letter}-${this.field.name}`, ...properties });
+    nameBy(control, this.term);
+    this.body.append(control);
+    return control;
+  }
+
+  // The control whose errors are told.
+  addMain(tag, properties) {
+    return this.add(tag, 'f', { 'aria-describedby': `e-${this.field.name}`, ...properties });
+  }
+
+  addNumberBox(properties) {
+    return this.addMain('input', { type: 'number', step: 'any', oninput: (event) => this.typed(event), ...properties });
+  }
+
+  typed(event) {
+    const value = numberIn(this.box);
+    if (value !== null) this.set(value, { event });
+  }
+
+  set(value, how) {
+    this.store.set({ [this.field.name]: value }, how);
+  }
+
+  disable(why) {
+    this.fixed = why;
+    this.keepFixed();
+  }
+
+  keepFixed() {
+    if (!this.fixed) return;
+    for (const control of this.node.querySelectorAll('input, select')) {
+      control.disabled = true;
+      control.title = this.fixed;
+    }
   }
 }
 
-export class NumberField {
+// A checkbox beside the name of a field.
+function besideName(check, label, words, word) {
+  const mark = words.questionMark(words.find(word));
+  return buildNode('span', { class: 'check' }, buildNode('label', {}, check, label), mark);
+}
+
+export class NumberField extends FieldControl {
   constructor(field, { store, words, grid }) {
-    this.field = field;
-    this.store = store;
+    const same = field.optional ? buildNode('input', { type: 'checkbox', id: `same-${field.name}`,
+      disabled: Boolean(grid), onchange: () => this.toggleSame() }) : null;
+    super(field, { store, words }, same && besideName(same, ' same as α', words, 'same_as_alpha'));
+    this.same = same;
     this.scale = new SliderScale(field, grid);
-    let extra = null;
-    if (field.optional) {
-      this.same = buildNode('input', { type: 'checkbox', id: `same-${field.name}`, disabled: Boolean(grid),
-        onchange: () => this.toggleSame() });
-      extra = buildNode('span', { class: 'check' }, buildNode('label', {}, this.same, ' same as α'),
-        words.questionMark(words.find('same_as_alpha')));
-    }
-    const frame = fieldFrame(field, words, extra);
-    this.node = frame.node;
-    this.error = frame.error;
-    this.slider = buildNode('input', { type: 'range', id: `s-${field.name}`, min: 0, max: this.scale.max, step: 1,
+    this.slider = this.add('input', 's', { type: 'range', min: 0, max: this.scale.max, step: 1,
       oninput: (event) => this.slid(event), onchange: (event) => store.seal(event) });
-    this.box = buildNode('input', { type: 'number', id: `f-${field.name}`, step: 'any', inputmode: 'decimal',
-      'aria-describedby': `e-${field.name}`, oninput: (event) => this.typed(event), onchange: () => store.seal() });
-    nameBy(this.slider, frame.term);
-    nameBy(this.box, frame.term);
-    frame.body.append(this.slider, this.box);
+    this.box = this.addNumberBox({ inputmode: 'decimal', onchange: () => store.seal() });
   }
 
   slid(event) {
     const value = this.scale.valueAt(Number(this.slider.value));
     this.forgive();
-    this.store.set({ [this.field.name]: value }, { event, live: true });
+    this.set(value, { event, live: true });
   }
 
   forgive() {
@@ -66,11 +95,11 @@ export class NumberField {
       return;
     }
     this.forgive();
-    this.store.set({ [this.field.name]: this.scale.grid ? this.scale.nearest(value) : value }, { event });
+    this.set(this.scale.grid ? this.scale.nearest(value) : value, { event });
   }
 
   toggleSame() {
-    this.store.set({ [this.field.name]: this.same.checked ? null : this.store.state.alpha });
+    this.set(this.same.checked ? null : this.store.state.alpha);
   }
 
   render(state) {
@@ -85,31 +114,25 @@ export class NumberField {
     writeNumber(this.box, value);
     this.node.classList.toggle('follows', follows);
   }
-
-  disable(why) {
-    disableAll(this.node, why);
-  }
 }
 
-export class TextField {
+export class TextField extends FieldControl {
   constructor(field, { store, words, about }) {
-    this.field = field;
-    const frame = fieldFrame(field, words, null, 'field inline');
-    this.node = frame.node;
-    const listId = `l-${field.name}`;
-    this.box = buildNode('input', { type: 'text', id: `f-${field.name}`, list: listId, spellcheck: 'false',
-      autocomplete: 'off', autocapitalize: 'off', maxlength: about.limits.text,
-      'aria-describedby': `e-${field.name}`, onchange: () => store.seal() });
-    this.box.addEventListener('input', (event) => {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => {
-        this.timer = null;
-        store.set({ [field.name]: this.box.value.trim() }, { event });
-      }, typingPause);
-    });
-    nameBy(this.box, frame.term);
+    super(field, { store, words }, null, 'field inline');
+    const list = `l-${field.name}`;
+    this.box = this.addMain('input', { type: 'text', list, spellcheck: 'false', autocomplete: 'off',
+      autocapitalize: 'off', maxlength: about.limits.text,
+      oninput: (event) => this.typed(event), onchange: () => store.seal() });
     const options = (field.options || []).map((value) => buildNode('option', { value }));
-    frame.body.append(this.box, buildNode('datalist', { id: listId }, ...options));
+    this.body.append(buildNode('datalist', { id: list }, ...options));
+  }
+
+  typed(event) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.timer = null;
+      this.set(this.box.value.trim(), { event });
+    }, typingPause);
   }
 
   render(state) {
@@ -117,59 +140,33 @@ export class TextField {
     // Another field may change while this one is being typed.
     if (!this.timer && this.box.value.trim() !== value) this.box.value = value;
   }
-
-  disable(why) {
-    disableAll(this.node, why);
-  }
 }
 
-export class ChoiceField {
+export class ChoiceField extends FieldControl {
   constructor(field, { store, words }) {
-    this.field = field;
-    const frame = fieldFrame(field, words, null, 'field inline');
-    this.node = frame.node;
-    this.select = buildNode('select', { id: `f-${field.name}`, 'aria-describedby': `e-${field.name}`,
-      onchange: (event) => store.set({ [field.name]: this.select.value }, { event }) });
+    super(field, { store, words }, null, 'field inline');
+    this.select = this.addMain('select', { onchange: (event) => this.set(this.select.value, { event }) });
     fillSelect(this.select, field.options.map((option) => ({ value: option, label: option })));
-    nameBy(this.select, frame.term);
-    frame.body.append(this.select);
   }
 
   render(state) {
     this.select.value = String(state[this.field.name]);
   }
-
-  disable(why) {
-    disableAll(this.node, why);
-  }
 }
 
 // Large or small steps have a limit at infinite dimension; the exponents between need a finite one.
-export class ExponentField {
-  constructor(field, { store, words }) {
-    this.field = field;
-    this.store = store;
-    const frame = fieldFrame(field, words);
-    this.node = frame.node;
-    this.select = buildNode('select', { id: `s-${field.name}`,
-      onchange: (event) => this.choose(event) });
+export class ExponentField extends FieldControl {
+  constructor(field, own) {
+    super(field, own);
+    this.select = this.add('select', 's', { onchange: (event) => this.choose(event) });
     fillSelect(this.select, [{ value: '0.5', label: 'large: η = step · √N' }, { value: '0', label: 'small: η = step' },
       { value: 'other', label: 'other: η = step · N^…' }]);
-    this.box = buildNode('input', { type: 'number', id: `f-${field.name}`, step: 'any',
-      'aria-describedby': `e-${field.name}`, oninput: (event) => this.typed(event) });
-    nameBy(this.select, frame.term);
-    nameBy(this.box, frame.term);
-    frame.body.append(this.select, this.box);
+    this.box = this.addNumberBox({});
   }
 
   choose(event) {
     if (this.select.value === 'other') this.box.focus();
-    else this.store.set({ [this.field.name]: Number(this.select.value) }, { event });
-  }
-
-  typed(event) {
-    const value = numberIn(this.box);
-    if (value !== null) this.store.set({ [this.field.name]: value }, { event });
+    else this.set(Number(this.select.value), { event });
   }
 
   render(state) {
@@ -181,33 +178,18 @@ export class ExponentField {
     writeNumber(this.box, value);
     this.box.disabled = !finite && named;
     this.box.title = this.box.disabled ? 'Another exponent needs a finite dimension.' : '';
-    if (this.fixed) disableAll(this.node, this.fixed);
-  }
-
-  disable(why) {
-    this.fixed = why;
+    this.keepFixed();
   }
 }
 
-export class DimensionField {
+export class DimensionField extends FieldControl {
   constructor(field, { store, words }) {
-    this.field = field;
-    this.store = store;
+    const check = buildNode('input', { type: 'checkbox', id: `inf-${field.name}`,
+      onchange: (event) => this.set(check.checked ? 'inf' : this.last, { event }) });
+    super(field, { store, words }, besideName(check, ' infinity', words, 'infinity'));
+    this.check = check;
     this.last = 1000;
-    this.check = buildNode('input', { type: 'checkbox', id: `inf-${field.name}`,
-      onchange: (event) => store.set({ [field.name]: this.check.checked ? 'inf' : this.last }, { event }) });
-    const frame = fieldFrame(field, words, buildNode('span', { class: 'check' },
-      buildNode('label', {}, this.check, ' infinity'), words.questionMark(words.find('infinity'))));
-    this.node = frame.node;
-    this.box = buildNode('input', { type: 'number', id: `f-${field.name}`, step: 1, min: 1,
-      'aria-describedby': `e-${field.name}`, oninput: (event) => this.typed(event) });
-    nameBy(this.box, frame.term);
-    frame.body.append(this.box);
-  }
-
-  typed(event) {
-    const value = numberIn(this.box);
-    if (value !== null) this.store.set({ [this.field.name]: value }, { event });
+    this.box = this.addNumberBox({ step: 1, min: 1 });
   }
 
   render(state) {
@@ -218,10 +200,6 @@ export class DimensionField {
     if (infinite) this.box.value = '';
     else writeNumber(this.box, state[this.field.name]);
     this.box.placeholder = infinite ? '∞' : '';
-    if (this.fixed) disableAll(this.node, this.fixed);
-  }
-
-  disable(why) {
-    this.fixed = why;
+    this.keepFixed();
   }
 }
