@@ -18,7 +18,7 @@ import numpy as np
 
 from firststep import plots
 from firststep.figures.core import Figure
-from firststep.figures.shape import Axis, Curve, Panel, Row, Scale
+from firststep.figures.shape import Axis, Curve, Panel, Row, Scale, learns
 from firststep.problem import Problem
 from firststep.theory.one_step.predict import predict
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
 LAMBDA = 0.1
-BOUND = Problem(student="tanh", teacher="sin", alpha=1, beta=1).kernel_lower_bound
+BOUND = learns("tanh", "sin", alpha=1).kernel_lower_bound
 RATIOS = (0.4, 8.0)  # risk over the bound: the ends of the colours
 
 
@@ -59,8 +59,7 @@ class Map:
         return {**given, "ridge": LAMBDA * given["beta"] / given["alpha"]}
 
     def problem(self, x: float, y: float) -> Problem:
-        fields = self.fields(x, y)
-        return Problem(student="tanh", teacher="sin", readout="ones", init="sphere", **fields)
+        return learns("tanh", "sin", readout="ones", init="sphere", **self.fields(x, y))
 
     def check(self, number: float) -> Problem:
         return self.problem(*self.checks[int(number)])
