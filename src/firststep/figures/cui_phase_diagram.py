@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
     from firststep.typing import Array, Float
+
+    Places: TypeAlias = float | Float[Array, "y x"]
 
 LAMBDA = 0.1
 BOUND = learns("tanh", "sin", alpha=1).kernel_lower_bound
@@ -53,7 +55,7 @@ class Map:
     checks: tuple[tuple[float, float], ...]
     words: tuple[Words, ...]
 
-    def fields(self, x: Any, y: Any) -> dict[str, Any]:
+    def fields(self, x: Places, y: Places) -> dict[str, Any]:
         """The fields at a place, or at many; the ridge in our convention."""
         given = {**self.fixed, self.x.name: x, self.y.name: y}
         return {**given, "ridge": LAMBDA * given["beta"] / given["alpha"]}

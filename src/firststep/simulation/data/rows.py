@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from firststep.simulation.data.teachers import clean_labels
 
 if TYPE_CHECKING:
-    from firststep.simulation.backends import Backend, Draws
+    from firststep.simulation.backends import Backend, Draws, Place
     from firststep.simulation.design import Design
     from firststep.typing import Array, Float, Int
 
@@ -71,7 +71,9 @@ class Data:
         assert self.replicate.teacher is not None
         return self.replicate.teacher
 
-    def inputs(self, data: str, start: Any, count: int, batch: Any = 0) -> Float[Array, "count d"]:
+    def inputs(
+        self, data: str, start: Place, count: int, batch: int = 0
+    ) -> Float[Array, "count d"]:
         """Rows start .. start + count of the data set called step, ridge or test."""
         return self.design.inputs.rows(Block(self, data, start, count, batch))
 
@@ -86,7 +88,7 @@ class Data:
         return self.clean_labels(inputs) + self.replicate.noise * errors
 
     def labelled(
-        self, data: str, start: Any, count: int, errors: Float[Array, " all"]
+        self, data: str, start: Place, count: int, errors: Float[Array, " all"]
     ) -> tuple[Float[Array, "count d"], Float[Array, " count"]]:
         """Inputs and labels of a block, with the errors of the whole data set."""
         inputs = self.inputs(data, start, count)
@@ -99,9 +101,9 @@ class Block:
 
     source: Data
     data: str
-    start: Any  # a whole number, or a traced one
+    start: Place
     count: int
-    batch: Any
+    batch: int
 
     @property
     def xp(self) -> Any:

@@ -15,7 +15,7 @@ drops the numerically zero part. No inverse is formed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -25,6 +25,8 @@ from firststep.errors import NotConverged
 from firststep.simulation.backends import Backend, JaxBackend
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from firststep.typing import Array, Float
 
 NOT_POSITIVE = (
@@ -32,9 +34,8 @@ NOT_POSITIVE = (
     "the kernel function is not a kernel, or the features are not finite"
 )
 NOT_FINITE = "the ridge system could not be solved: the features or labels are not finite"
-CHOLESKY_AT_MOST = (
-    5  # above this many ridge values one tridiagonal reduction is faster (docs/benchmarks.md)
-)
+# Above this many ridge values one tridiagonal reduction is faster (docs/benchmarks.md).
+CHOLESKY_AT_MOST = 5
 
 
 def solve_gram(
@@ -50,9 +51,8 @@ def solve_gram(
     """
     if isinstance(backend, JaxBackend):
         return _solve_on_device(backend, gram, right, ridges)
-    matrix = np.asarray(
-        gram.T, dtype=np.float64, order="F"
-    )  # NumPy's gram holds the upper triangle in C order
+    # NumPy's gram holds the upper triangle in C order.
+    matrix = np.asarray(gram.T, dtype=np.float64, order="F")
     precision = float(np.finfo(backend.dtype).eps)
     return backend.to_device(
         solve_path(matrix, np.asarray(right, dtype=np.float64), ridges, precision)
@@ -81,8 +81,11 @@ def is_nearly_singular(
 
 
 def _solve_on_device(
-    backend: JaxBackend, gram: Array, right: Array, ridges: tuple[float, ...]
-) -> Array:
+    backend: JaxBackend,
+    gram: Float[Array, "N N"],
+    right: Float[Array, " N"],
+    ridges: tuple[float, ...],
+) -> Float[Array, "N ridges"]:
     """A Cholesky factorisation per ridge, or eigenvectors if a ridge is too small.
 
     On a GPU that is cheaper than any reduction.
@@ -103,8 +106,11 @@ def _solve_on_device(
 
 
 def solve_path(
-    matrix: Array, right: Array, ridges: tuple[float, ...], precision: float = 2.0**-52
-) -> Array:
+    matrix: Float[Array, "N N"],
+    right: Float[Array, " N"],
+    ridges: tuple[float, ...],
+    precision: float = 2.0**-52,
+) -> Float[Array, "N ridges"]:
     """x(ridge) = (A + ridge)^-1 b for every ridge, as columns.
 
     A is symmetric positive semi-definite, its lower triangle is read. Ridge 0 gives the
@@ -126,7 +132,9 @@ def solve_path(
     return solutions
 
 
-def _by_cholesky(matrix: Array, right: Array, ridge: float, overwrite: bool) -> Array:
+def _by_cholesky(
+    matrix: Float[Array, "N N"], right: Float[Array, " N"], ridge: float, overwrite: bool
+) -> Float[Array, " N"]:
     shifted = matrix if overwrite else np.array(matrix, order="F")
     np.einsum("ii->i", shifted)[:] += ridge
     factor, info = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
@@ -136,7 +144,9 @@ def _by_cholesky(matrix: Array, right: Array, ridge: float, overwrite: bool) -> 
     return np.asarray(solution)
 
 
-def _by_tridiagonal(matrix: Array, right: Array, ridges: Array) -> Array:
+def _by_tridiagonal(
+    matrix: Float[Array, "N N"], right: Float[Array, " N"], ridges: Float[Array, " ridges"]
+) -> Float[Array, "N ridges"]:
     """A = Q T Q^T once (LAPACK sytrd), then (T + ridge)^-1 Q^T b; Q is applied, never formed."""
     size = len(right)
     work = np.asfortranarray(matrix)
@@ -153,7 +163,12 @@ def _by_tridiagonal(matrix: Array, right: Array, ridges: Array) -> Array:
     return _apply(reflectors, tau, solved, transpose=False)
 
 
-def _apply(reflectors: Array, tau: Array, columns: Array, transpose: bool) -> Array:
+def _apply(
+    reflectors: Float[Array, "N N"],
+    tau: Float[Array, " m"],
+    columns: Float[Array, "N k"],
+    transpose: bool,
+) -> Float[Array, "N k"]:
     """Q or Q^T times columns: sytrd's reflectors act on all coordinates but the first, as QR's."""
     out = np.array(columns, order="F")
     if len(tau):
@@ -168,7 +183,12 @@ def _apply(reflectors: Array, tau: Array, columns: Array, transpose: bool) -> Ar
     return out
 
 
-def _by_eigenvectors(matrix: Array, right: Array, ridges: Array, precision: float) -> Array:
+def _by_eigenvectors(
+    matrix: Float[Array, "N N"],
+    right: Float[Array, " N"],
+    ridges: Float[Array, " ridges"],
+    precision: float,
+) -> Float[Array, "N ridges"]:
     """Any ridge >= 0, by LAPACK's divide and conquer."""
     try:
         eigenvalues, vectors = scipy.linalg.eigh(
@@ -176,12 +196,11 @@ def _by_eigenvectors(matrix: Array, right: Array, ridges: Array, precision: floa
         )
     except np.linalg.LinAlgError:
         raise NotConverged(NOT_FINITE) from None
-    found = _from_eigenvectors(np, (eigenvalues, vectors), right, ridges, precision)
-    return np.asarray(found)
+    return _from_eigenvectors(np, (eigenvalues, vectors), right, ridges, precision)
 
 
 def _from_eigenvectors(
-    xp: Any,
+    xp: ModuleType,
     system: tuple[Float[Array, " N"], Float[Array, "N N"]],
     right: Float[Array, " N"],
     ridges: Float[Array, " ridges"],

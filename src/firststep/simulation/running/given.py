@@ -54,18 +54,18 @@ class FeaturesJob(Job):
 
 
 def simulate_features(
-    weights: Any,
+    weights: object,
     problem: Problem,
-    teacher: Any,
+    teacher: object,
     *,
-    teacher_terms: Any = (),
-    bias: Any = None,
-    covariance: Any = None,
+    teacher_terms: object = (),
+    bias: object = None,
+    covariance: object = None,
     neurons: str = "columns",
-    inputs: Any = "gaussian",
+    inputs: object = "gaussian",
     run: Run | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: object,
 ) -> Simulation:
     """Fit a readout on a given first layer and test it; the data alone are drawn.
 
@@ -106,7 +106,7 @@ def simulate_features(
     return execute(_job(layer, plan, inputs), plan, {"bias": layer.bias is not None})
 
 
-def _job(layer: GivenLayer, plan: Plan, inputs: Any) -> FeaturesJob:
+def _job(layer: GivenLayer, plan: Plan, inputs: object) -> FeaturesJob:
     design = make_design(
         layer.problem,
         model=GivenFeatures,
@@ -129,7 +129,7 @@ def _job(layer: GivenLayer, plan: Plan, inputs: Any) -> FeaturesJob:
     )
 
 
-def _law(inputs: Any, layer: GivenLayer) -> InputLaw:
+def _law(inputs: object, layer: GivenLayer) -> InputLaw:
     law = input_law(inputs)
     if layer.covariance is None:
         return law
