@@ -75,7 +75,7 @@ def over_bins(prediction: Prediction) -> Float[Array, " bins"]:
     half = np.diff(KAPPA_EDGES)[:, None] / 2
     kappa = KAPPA_CENTERS[:, None] + half * inside
     weight = weight * np.exp(-(kappa**2) / 2)
-    return np.asarray((weight * learned(kappa)).sum(axis=1) / weight.sum(axis=1))
+    return (weight * learned(kappa)).sum(axis=1) / weight.sum(axis=1)
 
 
 class LearnedFunction(Figure):

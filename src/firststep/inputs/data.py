@@ -99,8 +99,7 @@ class DataInputs(InputLaw):
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         table, order = block.arrays
-        taken: Float[Array, "rows d"] = block.xp.take(table, block.part(order), axis=0)
-        return taken
+        return block.xp.take(table, block.part(order), axis=0)
 
     @property
     def available_rows(self) -> int:

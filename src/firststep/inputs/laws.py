@@ -45,8 +45,7 @@ class Rademacher(InputLaw):
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         entries = block.entries()
-        signs: Float[Array, "rows d"] = block.xp.where(entries < 0, -1.0, 1.0)
-        return signs.astype(entries.dtype)
+        return block.xp.where(entries < 0, -1.0, 1.0).astype(entries.dtype)
 
 
 @LAWS.add
@@ -80,8 +79,7 @@ class EllipticalT(InputLaw):
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         scales = interpolate(block.xp, block.arrays[0], block.scales())
-        scaled: Float[Array, "rows d"] = block.entries() * block.xp.exp(scales)
-        return scaled
+        return block.entries() * block.xp.exp(scales)
 
 
 @LAWS.add
@@ -115,8 +113,7 @@ class Mixture(InputLaw):
         along = entries @ axis
         side = block.xp.where(block.scales()[:, 0] < 0, -distance, distance)
         moved = (along + side) / math.sqrt(1 + distance**2) - along
-        shifted: Float[Array, "rows d"] = entries + moved[:, None] * axis
-        return shifted
+        return entries + moved[:, None] * axis
 
 
 GAUSSIAN = Gaussian()
@@ -200,7 +197,7 @@ def scale_table(freedom: float) -> Float[Array, " points"]:
     upper = scipy.special.gammainccinv(freedom / 2, scipy.special.ndtr(grid()))
     # each tail by the function that keeps its digits
     squares = 2 * np.where(grid() > 0, quantiles, upper)
-    return np.asarray(0.5 * np.log((freedom - 2) / squares))
+    return 0.5 * np.log((freedom - 2) / squares)
 
 
 def interpolate(
@@ -210,7 +207,7 @@ def interpolate(
     places = xp.clip((points + REACH) * CELLS, 0.0, len(table) - 1.001)
     cell = places.astype("int32")
     fraction = places - cell
-    low: Float[Array, "rows d"] = xp.take(table, cell)
+    low = xp.take(table, cell)
     return low + fraction.astype(low.dtype) * (xp.take(table, cell + 1) - low)
 
 

@@ -41,8 +41,7 @@ def chebyshev_basis(
 ) -> Float[Array, "n count"]:
     """T_j(kappa/7), j < count, one row per sample; kappa beyond 7 is taken as 7."""
     angle = xp.arccos(xp.clip(kappa / KAPPA_REACH, -1.0, 1.0))
-    basis: Float[Array, "n count"] = xp.cos(angle[:, None] * xp.arange(count))
-    return basis
+    return xp.cos(angle[:, None] * xp.arange(count))
 
 
 def conditional_table(

@@ -58,8 +58,7 @@ class FeatureRows:
             inputs, targets = data.labelled(self._name, start, count, errors)
             return body(carry, features(inputs, start, count), targets)
 
-        folded: Carry = self.backend.fold(add_block, carry, samples, self.design.block)
-        return folded
+        return self.backend.fold(add_block, carry, samples, self.design.block)
 
     def collect(
         self, replicate: Replicate, layer: Layer

@@ -15,7 +15,7 @@ drops the numerically zero part. No inverse is formed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
     from firststep.typing import Array, Float
 
+    Gram: TypeAlias = Float[Array, "N N"]
+    Vector: TypeAlias = Float[Array, " N"]
+    Ridges: TypeAlias = Float[Array, " ridges"]
+    Solutions: TypeAlias = Float[Array, "N ridges"]
+
 NOT_POSITIVE = (
     "the ridge system is not positive definite: "
     "the kernel function is not a kernel, or the features are not finite"
@@ -38,12 +43,7 @@ NOT_FINITE = "the ridge system could not be solved: the features or labels are n
 CHOLESKY_AT_MOST = 5
 
 
-def solve_gram(
-    backend: Backend,
-    gram: Float[Array, "N N"],
-    right: Float[Array, " N"],
-    ridges: tuple[float, ...],
-) -> Float[Array, "N ridges"]:
+def solve_gram(backend: Backend, gram: Gram, right: Vector, ridges: tuple[float, ...]) -> Solutions:
     """(gram + ridge)^-1 right for every ridge, on the backend's device.
 
     ``gram`` comes from Backend.add_gram or outer_gram, which fill one triangle (NumPy: the upper,
@@ -59,9 +59,7 @@ def solve_gram(
     )
 
 
-def is_nearly_singular(
-    matrix: Float[Array, "N N"], ridges: tuple[float, ...], precision: float
-) -> bool:
+def is_nearly_singular(matrix: Gram, ridges: tuple[float, ...], precision: float) -> bool:
     """Whether a ridge is within rounding of zero.
 
     Then eigenvectors are used, and ``matrix`` is left untouched. Rounding moves the eigenvalues of
@@ -81,11 +79,8 @@ def is_nearly_singular(
 
 
 def _solve_on_device(
-    backend: JaxBackend,
-    gram: Float[Array, "N N"],
-    right: Float[Array, " N"],
-    ridges: tuple[float, ...],
-) -> Float[Array, "N ridges"]:
+    backend: JaxBackend, gram: Gram, right: Vector, ridges: tuple[float, ...]
+) -> Solutions:
     """A Cholesky factorisation per ridge, or eigenvectors if a ridge is too small.
 
     On a GPU that is cheaper than any reduction.
@@ -106,11 +101,8 @@ def _solve_on_device(
 
 
 def solve_path(
-    matrix: Float[Array, "N N"],
-    right: Float[Array, " N"],
-    ridges: tuple[float, ...],
-    precision: float = 2.0**-52,
-) -> Float[Array, "N ridges"]:
+    matrix: Gram, right: Vector, ridges: tuple[float, ...], precision: float = 2.0**-52
+) -> Solutions:
     """x(ridge) = (A + ridge)^-1 b for every ridge, as columns.
 
     A is symmetric positive semi-definite, its lower triangle is read. Ridge 0 gives the
@@ -132,21 +124,17 @@ def solve_path(
     return solutions
 
 
-def _by_cholesky(
-    matrix: Float[Array, "N N"], right: Float[Array, " N"], ridge: float, overwrite: bool
-) -> Float[Array, " N"]:
+def _by_cholesky(matrix: Gram, right: Vector, ridge: float, overwrite: bool) -> Vector:
     shifted = matrix if overwrite else np.array(matrix, order="F")
     np.einsum("ii->i", shifted)[:] += ridge
     factor, info = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
     if info:
         raise NotConverged(NOT_POSITIVE)
     solution, _ = lapack.dpotrs(factor, right, lower=1)
-    return np.asarray(solution)
+    return solution
 
 
-def _by_tridiagonal(
-    matrix: Float[Array, "N N"], right: Float[Array, " N"], ridges: Float[Array, " ridges"]
-) -> Float[Array, "N ridges"]:
+def _by_tridiagonal(matrix: Gram, right: Vector, ridges: Ridges) -> Solutions:
     """A = Q T Q^T once (LAPACK sytrd), then (T + ridge)^-1 Q^T b; Q is applied, never formed."""
     size = len(right)
     work = np.asfortranarray(matrix)
@@ -164,10 +152,7 @@ def _by_tridiagonal(
 
 
 def _apply(
-    reflectors: Float[Array, "N N"],
-    tau: Float[Array, " m"],
-    columns: Float[Array, "N k"],
-    transpose: bool,
+    reflectors: Gram, tau: Float[Array, " m"], columns: Float[Array, "N k"], transpose: bool
 ) -> Float[Array, "N k"]:
     """Q or Q^T times columns: sytrd's reflectors act on all coordinates but the first, as QR's."""
     out = np.array(columns, order="F")
@@ -183,12 +168,7 @@ def _apply(
     return out
 
 
-def _by_eigenvectors(
-    matrix: Float[Array, "N N"],
-    right: Float[Array, " N"],
-    ridges: Float[Array, " ridges"],
-    precision: float,
-) -> Float[Array, "N ridges"]:
+def _by_eigenvectors(matrix: Gram, right: Vector, ridges: Ridges, precision: float) -> Solutions:
     """Any ridge >= 0, by LAPACK's divide and conquer."""
     try:
         eigenvalues, vectors = scipy.linalg.eigh(
@@ -200,12 +180,8 @@ def _by_eigenvectors(
 
 
 def _from_eigenvectors(
-    xp: ModuleType,
-    system: tuple[Float[Array, " N"], Float[Array, "N N"]],
-    right: Float[Array, " N"],
-    ridges: Float[Array, " ridges"],
-    precision: float,
-) -> Float[Array, "N ridges"]:
+    xp: ModuleType, system: tuple[Vector, Gram], right: Vector, ridges: Ridges, precision: float
+) -> Solutions:
     """Solutions for any ridge >= 0.
 
     Where eigenvalue + ridge is within rounding of zero, that part is left out. That is exact: F^T y

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from firststep.problem import Problem
     from firststep.simulation.backends import Backend, Place
     from firststep.simulation.data.rows import Key, Predictions
+    from firststep.simulation.data.teachers import Directions
     from firststep.simulation.design import Design
     from firststep.typing import Array, Float
 
 
 class Fit(NamedTuple):
-    teacher: Float[Array, d] | Float[Array, "d J"]
+    teacher: Directions
     fitted: tuple[Any, ...]  # what the predictions need, the solutions for all ridges last
     training_error: Float[Array, " ridges"]
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from firststep.problem import Problem
     from firststep.simulation.backends import Backend, Place
     from firststep.simulation.data.rows import Key, Predictions
+    from firststep.simulation.data.teachers import Directions
     from firststep.simulation.design import Design
     from firststep.typing import Array, Float
 
@@ -37,7 +38,7 @@ LARGEST_WEIGHT = 1e100  # beyond this, squares of weights overflow
 class Start(NamedTuple):
     """What a replicate draws before any data."""
 
-    teacher: Float[Array, d] | Float[Array, "d J"]
+    teacher: Directions
     weights: Float[Array, "d N"]  # W0
     readout: Float[Array, " N"]  # at
 

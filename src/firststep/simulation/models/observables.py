@@ -47,9 +47,11 @@ class LeadingSingularValues:
 
     def _advance_stage(
         self,
-        target: tuple[Array, Array, Array],
-        bases: tuple[Array, Array],
-        vectors: tuple[Array, Array],
+        target: tuple[
+            Float[Array, "rows columns"], Float[Array, " rows"], Float[Array, " columns"]
+        ],
+        bases: tuple[Float[Array, "room rows"], Float[Array, "room columns"]],
+        vectors: tuple[Float[Array, " rows"], Float[Array, " columns"]],
         beta: Float[Array, ""],
         first: int,
     ) -> Any:
@@ -147,5 +149,4 @@ def kappa_indicators(
     """One row per sample: 1 in the column of its bin of kappa, 0 elsewhere."""
     edges = xp.asarray(KAPPA_EDGES, dtype=dtype)
     inside = (kappa[:, None] >= edges[:-1]) & (kappa[:, None] < edges[1:])
-    found: Float[Array, "n bins"] = inside.astype(dtype)
-    return found
+    return inside.astype(dtype)

@@ -25,6 +25,7 @@ from firststep.simulation.running.execute import Job, Plan, Progress, execute
 from firststep.simulation.running.options import Run, gathered, nothing_left
 
 if TYPE_CHECKING:
+    from firststep.simulation.data.teachers import Directions
     from firststep.typing import Array, Float
 
 ORTHOGONAL = 1e-6  # cosine of two directions, up to the rounding of single precision
@@ -36,7 +37,7 @@ class FeaturesJob(Job):
 
     weights: Float[Array, "d N"]
     bias: Float[Array, " N"] | None
-    teacher: Float[Array, " d"] | Float[Array, "d J"]
+    teacher: Directions
 
     @property
     def kernel_lower_bound(self) -> float:

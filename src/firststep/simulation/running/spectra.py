@@ -30,7 +30,7 @@ def layer_spectrum(
         if of == "weights":
             return _finite(np.linalg.svd(layer.after, compute_uv=False))
         gram = _gram(problem, sizes, layer.after, seed, replicate)
-    return np.asarray(np.maximum(np.linalg.eigvalsh(_finite(gram))[::-1], 0.0))
+    return np.maximum(np.linalg.eigvalsh(_finite(gram))[::-1], 0.0)
 
 
 def check_memory(sizes: Sizes, of: str) -> None:
@@ -50,7 +50,7 @@ def _finite(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     if not np.all(np.isfinite(values)):
         reason = "the student overflows on these weights; try a smaller step"
         raise NotConverged(f"the simulated spectrum is not finite: {reason}")
-    return np.asarray(values)
+    return values
 
 
 def _gram(
@@ -74,4 +74,4 @@ def _gram(
     if blocks:
         features = np.concatenate(blocks)
         gram = features @ features.T
-    return np.asarray(gram / sizes.samples)
+    return gram / sizes.samples
