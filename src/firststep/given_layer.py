@@ -45,14 +45,14 @@ class GivenLayer:
     def checked(
         cls,
         *,
-        weights: Any,
-        problem: Any,
-        teacher: Any,
-        teacher_terms: Any = (),
-        initial: Any = None,
-        bias: Any = None,
-        covariance: Any = None,
-        neurons: Any = "columns",
+        weights: object,
+        problem: object,
+        teacher: object,
+        teacher_terms: object = (),
+        initial: object = None,
+        bias: object = None,
+        covariance: object = None,
+        neurons: str = "columns",
     ) -> GivenLayer:
         """The layer, or an ``InvalidParameter`` that says which argument is wrong."""
         if not isinstance(problem, Problem):
@@ -68,8 +68,8 @@ class GivenLayer:
             raise InvalidParameter("weights", "of at least 2 inputs", _shape(np.asarray(weights)))
         start = None if initial is None else _columns("initial", initial, neurons)
         if start is not None and start.shape != columns.shape:
-            allowed = f"of the shape of the weights, {np.shape(weights)}"
-            raise InvalidParameter("initial", allowed, f"{np.shape(initial)}")
+            allowed = f"of the shape of the weights, {np.asarray(weights).shape}"
+            raise InvalidParameter("initial", allowed, f"{np.asarray(initial).shape}")
         shifts = None if bias is None else _array("bias", bias, 1)
         if shifts is not None and len(shifts) != width:
             raise InvalidParameter(
@@ -128,12 +128,12 @@ def _teachers(
     return found
 
 
-def _columns(parameter: str, source: Any, neurons: str) -> Float[Array, "d N"]:
+def _columns(parameter: str, source: object, neurons: str) -> Float[Array, "d N"]:
     found = _array(parameter, source, 2)
     return found.T if neurons == "rows" else found
 
 
-def _array(parameter: str, source: Any, axes: int) -> Float[Array, ...]:
+def _array(parameter: str, source: object, axes: int) -> Float[Array, ...]:
     words = {1: "a vector", 2: "a matrix"}[axes]
     try:
         array = np.asarray(source)
@@ -154,5 +154,5 @@ def _array(parameter: str, source: Any, axes: int) -> Float[Array, ...]:
     return array
 
 
-def _shape(array: Array) -> str:
+def _shape(array: Float[Array, "..."]) -> str:
     return f"an array of shape {array.shape}"

@@ -81,7 +81,7 @@ class Estimate:
         return ", ".join(self.texts())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Float[Array, "..."]) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 
 

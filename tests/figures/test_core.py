@@ -21,7 +21,6 @@ from firststep.figures.core import Figure, make
 from firststep.figures.shape import Axis, Curve, Panel, Scale
 from firststep.figures.shape import predicted as theory_of
 from firststep.figures.verdict import judge, row_of, score
-from firststep.results import Estimate
 from firststep.sweep.executors import ThisMachine
 
 PROBLEM = dict(
@@ -159,18 +158,11 @@ def test_the_command(
 
 def test_predictions_for_every_replicate_are_compared_with_their_own() -> None:
     problem = Problem(**PROBLEM, alpha=1.0)
-    curve = Curve("networks", lambda _: problem)
+    curve = Curve("networks", lambda _: problem, bulk="given layer")
+    panel = Panel([curve], Axis("alpha", "alpha"), title="panel")
     values, each = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.1, 2.1, 3.0, 4.2])
-    row = row_of(
-        curve,
-        panel="panel",
-        x=("alpha", 1.0),
-        problem=problem,
-        simulated=Estimate(values),
-        theory=each,
-        bulk="given layer",
-        seed=0,
-    )
+    row = row_of(panel, curve, 1.0, problem=problem, simulated=values, theory=each, seed=0)
+    assert (row["panel"], row["x"], row["bulk"]) == ("panel", "alpha", "given layer")
     assert row["difference"] == pytest.approx(0.1)
     assert row["z"] == pytest.approx(0.1 / (np.std(each - values, ddof=1) / 2))
     assert row["standard_error"] == pytest.approx(np.std(values, ddof=1) / 2)

@@ -11,7 +11,6 @@ from firststep import Problem, predict
 from firststep.figures.core import Figure
 from firststep.figures.shape import Axis, Curve, Panel, Scale, family
 from firststep.figures.verdict import row_of
-from firststep.results import Estimate
 
 SCALE = Scale(dimension=40, replicates=2, points=3)
 SAMPLES = Axis("alpha", "samples", (0.5, 8.0))
@@ -69,18 +68,9 @@ def test_size_options_and_judgement_may_depend_on_x() -> None:
         {"steps": 2},
         {"steps": 2},
     ]
-    simulated = Estimate(np.array([1.0, 2.0]))
+    simulated = np.array([1.0, 2.0])
     rows = [
-        row_of(
-            curve,
-            panel="",
-            x=("alpha", x),
-            problem=problem(x),
-            simulated=simulated,
-            theory=1.5,
-            bulk=None,
-            seed=0,
-        )
+        row_of(panel, curve, x, problem=problem(x), simulated=simulated, theory=1.5, seed=0)
         for x in curve.at or ()
     ]
     assert [row["judged"] for row in rows] == [False, True]

@@ -43,19 +43,19 @@ class _OneStep(BaseEstimator):
     def __init__(
         self,
         width: int = 512,
-        student: Any = "tanh(z+1)",
-        step: Any = "auto",
+        student: object = "tanh(z+1)",
+        step: object = "auto",
         steps: int = 1,
-        step_fraction: Any = 0.5,
+        step_fraction: object = 0.5,
         refit: str = "all",
-        ridges: Any = None,
-        readout: Any = "gaussian",
+        ridges: object = None,
+        readout: object = "gaussian",
         standardize: bool = True,
         backend: str = "numpy",
         device: str = "auto",
         dtype: str = "float64",
         block: int | None = None,
-        random_state: Any = None,
+        random_state: object = None,
     ) -> None:
         self.width = width
         self.student = student
@@ -72,7 +72,7 @@ class _OneStep(BaseEstimator):
         self.block = block
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Train on inputs ``X`` (samples x columns) and targets ``y``, read in blocks of rows.
 
         Either may be mapped from a file.
@@ -169,7 +169,7 @@ class _OneStep(BaseEstimator):
         self._n_features_out = settings.width
 
     def _apply(
-        self, X: Any, then: Callable[[Float[Array, "n N"], Float[Array, " N"]], Any]
+        self, X: object, then: Callable[[Float[Array, "n N"], Float[Array, " N"]], Any]
     ) -> Float[Array, "n ..."]:
         """then(s(x W1)/sqrt N, coefficients on the device) of all rows, computed in blocks."""
         check_is_fitted(self)
@@ -236,7 +236,7 @@ class OneStepRegressor(RegressorMixin, _OneStep):
 
     _with_readout = True
 
-    def predict(self, X: Any) -> Float[Array, " n"]:
+    def predict(self, X: object) -> Float[Array, " n"]:
         """The predicted targets, one for each row of ``X``."""
         return self._apply(X, lambda features, coefficients: features @ coefficients) + (
             self.intercept_
@@ -261,7 +261,7 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _OneSte
 
     _with_readout = False
 
-    def transform(self, X: Any) -> Float[Array, "n N"]:
+    def transform(self, X: object) -> Float[Array, "n N"]:
         """s(W1^T x)/sqrt N, one row for each row of ``X``."""
         return self._apply(X, lambda features, _: features)
 
@@ -271,14 +271,14 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _OneSte
         return tags
 
 
-def _step(value: Any) -> float:
+def _step(value: object) -> float:
     try:
         return number("step", value, 0.0, high=1e30)
     except InvalidParameter:
         raise InvalidParameter("step", "auto, or a finite number >= 0", value) from None
 
 
-def _fraction(value: Any) -> float:
+def _fraction(value: object) -> float:
     if isinstance(value, str) and value == "all":
         return 1.0
     try:
@@ -287,7 +287,7 @@ def _fraction(value: Any) -> float:
         raise InvalidParameter("step_fraction", "all, or a number > 0 and <= 1", value) from None
 
 
-def _ridges(value: Any, width: int) -> Float[Array, " ridges"]:
+def _ridges(value: object, width: int) -> Float[Array, " ridges"]:
     if value is None:
         # From hardly any to one that leaves little but the mean, four values a decade.
         return width * np.geomspace(1e-8, 1e2, 41)
@@ -303,7 +303,7 @@ def _ridges(value: Any, width: int) -> Float[Array, " ridges"]:
     return found
 
 
-def _seed(value: Any) -> int:
+def _seed(value: object) -> int:
     try:
         return int(check_random_state(value).randint(2**31 - 1))
     except ValueError:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -37,6 +37,8 @@ from firststep.simulation.fit.ridge import solve_gram
 if TYPE_CHECKING:
     from firststep.estimators.kernel import Blocks, Weights
     from firststep.typing import Array, Bool, Float
+
+    Ridges: TypeAlias = Float[Array, " ridges"]
 
 # A penalty below this, times precision and trace, is rounding: thirty times the bound on the error
 # of eigenvalues in simulation.fit.ridge.
@@ -52,22 +54,16 @@ class RidgePath:
     """The fits for every ridge, on the device; their leave-one-out errors, and which are sound."""
 
     fits: Affine
-    errors: Float[Array, " ridges"]  # mean squares; nan with one row, infinite where not trusted
+    errors: Ridges  # mean squares; nan with one row, infinite where not trusted
     trusted: Bool[Array, " ridges"]
 
     @classmethod
-    def judged(
-        cls, fits: Affine, errors: Float[Array, " ridges"], trusted: Bool[Array, " ridges"]
-    ) -> RidgePath:
+    def judged(cls, fits: Affine, errors: Ridges, trusted: Bool[Array, " ridges"]) -> RidgePath:
         return cls(fits, np.where(trusted & np.isfinite(errors), errors, np.inf), trusted)
 
 
 def ridge_path(
-    kernel: Kernel,
-    blocks: Callable[[], Blocks],
-    count: int,
-    weights: Weights,
-    ridges: Float[Array, " ridges"],
+    kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: Weights, ridges: Ridges
 ) -> RidgePath | None:
     """The path on the ``count`` rows that ``blocks()`` gives every time it is called.
 
@@ -79,11 +75,7 @@ def ridge_path(
 
 
 def _primal(
-    kernel: Kernel,
-    blocks: Callable[[], Blocks],
-    count: int,
-    weights: Weights,
-    penalties: Float[Array, " ridges"],
+    kernel: Kernel, blocks: Callable[[], Blocks], count: int, weights: Weights, penalties: Ridges
 ) -> RidgePath | None:
     backend = kernel.backend
     gram, right, centre, offset = kernel.moments(blocks(), count, weights)
@@ -104,9 +96,7 @@ def _primal(
     return RidgePath.judged(Affine(turned.solutions, centre, offset), errors, trusted)
 
 
-def _dual(
-    kernel: Kernel, blocks: Blocks, weights: Weights, penalties: Float[Array, " ridges"]
-) -> RidgePath | None:
+def _dual(kernel: Kernel, blocks: Blocks, weights: Weights, penalties: Ridges) -> RidgePath | None:
     backend, xp = kernel.backend, kernel.backend.xp
     reduced = _without_mean(kernel, blocks, weights)
     if reduced.count == 1:

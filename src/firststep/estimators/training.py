@@ -29,6 +29,7 @@ from firststep.simulation.weights.draw import draw_readout
 
 if TYPE_CHECKING:
     from firststep.estimators.kernel import Weights
+    from firststep.estimators.ridge_path import Ridges
     from firststep.typing import Array, Bool, Float
 
 # Sizes tried of the change of the pre-activations, next to 0: from a step that hardly shows to one
@@ -54,7 +55,7 @@ class Settings:
     steps: int
     fraction: float
     refit: str
-    ridges: Float[Array, " ridges"]
+    ridges: Ridges
     law: ReadoutLaw
     seed: int
 
@@ -197,7 +198,7 @@ class Training:
         )
         return Choice(candidates, errors, step=step, ridge=ridge)
 
-    def _errors(self, step: float, gradient: Weights | None) -> Float[Array, " ridges"]:
+    def _errors(self, step: float, gradient: Weights | None) -> Ridges:
         """For every ridge: leave-one-out on the rows of the readout.
 
         Where the step saw those rows, the errors on the rows held out.

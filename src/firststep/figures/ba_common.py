@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firststep import plots
-from firststep.figures.shape import Axis, Curve, Look, family
+from firststep.figures.shape import Axis, Curve, Look, family, no_step
 from firststep.problem import Problem
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ LOOKS: tuple[Look, ...] = (
     ("blue", "o"),
     ("red", "D"),
 )
+
+
+def ba(sigma: str, sigma_star: str, **given: float) -> Problem:
+    """The setting of Figures 1 and 3: psi2 = N/d = 2 and noise 0.1, unless they are given."""
+    usual = {"psi2": 2.0, "sigma_epsilon": 0.1}
+    return Problem.from_ba(sigma=sigma, sigma_star=sigma_star, **{**usual, **given})
 
 
 def spaced(low: float, high: float, count: int) -> list[float]:
@@ -51,15 +57,9 @@ SAMPLES = Axis(
 
 def small_steps(problem: Callable[..., Problem]) -> list[Curve]:
     """``problem(x, eta)`` without a step (random features) and for eta = 2, 4, 8."""
-    (color, marker), *looks = LOOKS
-    still = Curve(
-        r"$\eta = 0$ (random features)",
-        partial(problem, eta=1),
-        model="random-features",
-        color=color,
-        marker=marker,
-    )
-    return [still, *family(problem, {rf"$\eta = {eta}$": {"eta": eta} for eta in (2, 4, 8)}, looks)]
+    still = no_step(r"$\eta = 0$ (random features)", partial(problem, eta=1))
+    steps = {rf"$\eta = {eta}$": {"eta": eta} for eta in (2, 4, 8)}
+    return [still, *family(problem, steps, LOOKS[1:])]
 
 
 def guide(

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from firststep.figures.ba_common import SAMPLES, guide, spaced
+from firststep.figures.ba_common import SAMPLES, ba, guide, spaced
 from firststep.figures.core import Figure
-from firststep.figures.shape import Curve, Panel, Scale
+from firststep.figures.shape import Curve, Panel, Scale, no_step
 from firststep.problem import Problem
 
 RANGE = (0.5, 32.0)
@@ -23,27 +23,12 @@ AXIS = replace(SAMPLES, ends=RANGE, ticks=(0.5, 1, 2, 4, 8, 16, 32), line=spaced
 
 
 def problem(psi1: float, eta: float = 4, exponent: float = 0) -> Problem:
-    return Problem.from_ba(
-        sigma="erf",
-        sigma_star="erf",
-        psi1=psi1,
-        psi2=2.0,
-        eta=eta,
-        eta_exponent=exponent,
-        lambda_=1e-2,
-        sigma_epsilon=0.1,
-    )
+    return ba("erf", "erf", psi1=psi1, eta=eta, eta_exponent=exponent, lambda_=1e-2)
 
 
 PANEL = Panel(
     [
-        Curve(
-            "random features (no step)",
-            problem,
-            model="random-features",
-            color="orange",
-            marker="s",
-        ),
+        no_step("random features (no step)", problem, color="orange", marker="s"),
         Curve(r"small step, $\eta = 4$", problem, color="pink", marker="^"),
         Curve(r"large step, $\eta = 2\sqrt{N}$", partial(problem, eta=2, exponent=0.5)),
     ],

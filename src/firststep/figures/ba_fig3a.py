@@ -9,22 +9,15 @@ they differ from the limit d -> infinity of Theorem 5 by less than 1 %.
 
 from __future__ import annotations
 
-from firststep.figures.ba_common import SAMPLES, small_steps
+from firststep.figures.ba_common import SAMPLES, ba, small_steps
 from firststep.figures.core import Figure
 from firststep.figures.shape import Panel, Scale
 from firststep.problem import Problem
 
 
 def problem(psi1: float, eta: float) -> Problem:
-    return Problem.from_ba(
-        sigma="tanh",
-        sigma_star="centered(softplus)",
-        psi1=psi1,
-        psi2=2.0,
-        eta=eta,
-        lambda_=1e-4,
-        sigma_epsilon=0.25,
-    )
+    pair = "tanh", "centered(softplus)"
+    return ba(*pair, psi1=psi1, eta=eta, lambda_=1e-4, sigma_epsilon=0.25)
 
 
 PANEL = Panel(

@@ -9,7 +9,7 @@ paper does not give the steps or the range: eta = 0 (random features), 2, 4, 8 a
 
 from __future__ import annotations
 
-from firststep.figures.ba_common import small_steps, spaced
+from firststep.figures.ba_common import ba, small_steps, spaced
 from firststep.figures.core import Figure
 from firststep.figures.shape import Axis, Panel, Scale
 from firststep.problem import Problem
@@ -24,15 +24,7 @@ WIDTH = Axis(
 
 
 def problem(psi2: float, eta: float) -> Problem:
-    return Problem.from_ba(
-        sigma="tanh",
-        sigma_star="centered(relu)",
-        psi1=5.0,
-        psi2=psi2,
-        eta=eta,
-        lambda_=1e-2,
-        sigma_epsilon=0.1,
-    )
+    return ba("tanh", "centered(relu)", psi1=5.0, psi2=psi2, eta=eta, lambda_=1e-2)
 
 
 PANEL = Panel(

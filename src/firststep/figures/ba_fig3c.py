@@ -8,35 +8,23 @@ simulation: for exponents strictly between 0 and 1/2 there is none at d = infini
 
 from __future__ import annotations
 
-from firststep.figures.ba_common import LOOKS, SAMPLES
+from firststep.figures.ba_common import LOOKS, SAMPLES, ba
 from firststep.figures.core import Figure
 from firststep.figures.shape import Panel, Scale, family
 from firststep.problem import Problem
 
-EXPONENTS = {
-    "$N^{0}$": 0,
-    "$N^{1/8}$": 0.125,
-    "$N^{1/4}$": 0.25,
-    "$N^{3/8}$": 0.375,
-    "$N^{1/2}$": 0.5,
-}
+EXPONENTS = {"0": 0, "1/8": 0.125, "1/4": 0.25, "3/8": 0.375, "1/2": 0.5}
 
 
 def problem(psi1: float, exponent: float) -> Problem:
-    return Problem.from_ba(
-        sigma="erf",
-        sigma_star="erf",
-        psi1=psi1,
-        psi2=2.0,
-        eta_exponent=exponent,
-        lambda_=1e-3,
-        sigma_epsilon=0.1,
-    )
+    return ba("erf", "erf", psi1=psi1, eta_exponent=exponent, lambda_=1e-3)
 
 
 PANEL = Panel(
     family(
-        problem, {rf"$\eta = $ {text}": {"exponent": a} for text, a in EXPONENTS.items()}, LOOKS
+        problem,
+        {rf"$\eta = $ $N^{{{text}}}$": {"exponent": a} for text, a in EXPONENTS.items()},
+        LOOKS,
     ),
     SAMPLES,
     yticks=(0.02, 0.05, 0.1, 0.2, 0.4),

@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from firststep import plots
-from firststep.figures.ba_common import joined, spaced
+from firststep.figures.ba_common import ba, joined, spaced
 from firststep.figures.core import Figure
 from firststep.figures.shape import Axis, Curve, Panel, Scale
 from firststep.problem import Problem
@@ -34,33 +35,21 @@ TICKS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1)
 
 
 def problem(eta: float) -> Problem:
-    return Problem.from_ba(
-        sigma="erf",
-        sigma_star="erf",
-        psi1=8.0,
-        psi2=WIDTH,
-        eta=eta,
-        lambda_=1e-2,
-        sigma_epsilon=0.1,
-    )
+    return ba("erf", "erf", psi1=8.0, psi2=WIDTH, eta=eta, lambda_=1e-2)
 
 
-def repeated(label: str, **shown: Any) -> Curve:
-    """A curve of which x is the number of steps."""
-    return Curve(
-        label,
-        lambda _: problem(ETA),
-        COUNTS,
-        bulk=None,
-        options=lambda x: {"steps": int(x)},
-        **shown,
-    )
+def several(_: float) -> Problem:
+    """x is the number of steps."""
+    return problem(ETA)
 
 
+# Both panels show the network, and beside it the Gaussian model, which has no theory.
+gaussian = partial(Curve, GAUSSIAN, model="gaussian", bulk=None, color="orange", marker="s")
+repeated: dict[str, Any] = dict(at=COUNTS, bulk=None, options=lambda x: {"steps": int(x)})
 ONE_STEP = Panel(
     [
         Curve(NETWORK, problem),
-        Curve(GAUSSIAN, problem, model="gaussian", bulk=None, color="orange", marker="s"),
+        gaussian(problem),
         Curve(
             r"Theorem 5, $d = \infty$",
             problem,
@@ -84,9 +73,9 @@ ONE_STEP = Panel(
 )
 SEVERAL_STEPS = Panel(
     [
-        repeated(NETWORK),
-        repeated(GAUSSIAN, model="gaussian", color="orange", marker="s"),
-        Curve("theory of one step", lambda _: problem(ETA), line=(0.8, 1.25), model=None),
+        Curve(NETWORK, several, **repeated),
+        gaussian(several, **repeated),
+        Curve("theory of one step", several, line=(0.8, 1.25), model=None),
     ],
     Axis("steps", rf"number of steps of size $\eta = {ETA:g}$", ticks=COUNTS),
     title=rf"several steps, $\eta = {ETA:g}$",

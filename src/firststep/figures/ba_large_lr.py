@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from firststep.figures.ba_common import SAMPLES, guide, spaced
+from firststep.figures.ba_common import SAMPLES, ba, guide, spaced
 from firststep.figures.core import Bench, Figure
-from firststep.figures.shape import Axis, Panel, Row, Scale, family
+from firststep.figures.shape import Axis, Panel, Row, Scale, family, learns
 from firststep.problem import Problem
 from firststep.theory.closed_forms.bound import tau_star
 
@@ -45,15 +45,8 @@ PROVED = 0.1  # Theorem 7: 10 tau* below the bound
 
 
 def problem(psi1: float, function: str, psi2: float = 1) -> Problem:
-    return Problem.from_ba(
-        sigma=function,
-        sigma_star=function,
-        psi1=psi1,
-        psi2=psi2,
-        eta=4.0,
-        eta_exponent=0.5,
-        lambda_=0.1,
-    )
+    step = {"eta": 4.0, "eta_exponent": 0.5}
+    return ba(function, function, psi1=psi1, psi2=psi2, lambda_=0.1, sigma_epsilon=0.0, **step)
 
 
 class Cell(NamedTuple):
@@ -76,7 +69,7 @@ def cells() -> list[Cell]:
             student,
             teacher,
             tau_star(student, teacher).value,
-            Problem(student=student, teacher=teacher, alpha=1, beta=1).kernel_lower_bound,
+            learns(student, teacher, alpha=1).kernel_lower_bound,
         )
         for student in STUDENTS.values()
         for teacher in TEACHERS.values()

@@ -12,6 +12,7 @@ has a theory beyond the rate; the ridge fit is not used and kept small.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ import numpy as np
 from firststep import plots
 from firststep.figures.ba_common import guide, spaced
 from firststep.figures.core import Figure
-from firststep.figures.shape import Axis, Curve, Panel, Scale
+from firststep.figures.shape import Axis, Curve, Panel, Scale, family, learns
 from firststep.problem import Problem
 
 if TYPE_CHECKING:
@@ -38,51 +39,34 @@ YLIM = (0.02, 0.36)
 
 def problem(x: float, pair: tuple[str, str], alpha0: float | None = None) -> Problem:
     """x is alpha0 = n/d where it is not fixed."""
-    return Problem(
-        student=pair[0],
-        teacher=pair[1],
-        alpha=0.1,
-        alpha0=alpha0 or x,
-        beta=1,
-        step=1,
-        step_exponent=0,
-        ridge=1,
-        noise=0.1,
-    )
+    student, teacher = pair
+    step = {"alpha0": alpha0 or x, "step": 1, "step_exponent": 0}
+    return learns(student, teacher, alpha=0.1, ridge=1, noise=0.1, **step)
 
 
 # Points of the measured relative error, without theory.
-error = partial(Curve, bulk=None, quantity="rank_one_error", options={"test_samples": 2})
+errors = partial(
+    family, problem, looks=LOOKS, bulk=None, quantity="rank_one_error", options={"test_samples": 2}
+)
 
 
 def together(samples: Sequence[float]) -> list[Curve]:
     """x is n; n, d and N grow together."""
-    return [
-        error(
-            " learns ".join(pair).replace("centered(", "centred ").replace(")", ""),
-            partial(problem, alpha0=RATIO, pair=pair),
-            samples,
-            dimension=lambda n: round(n / RATIO),
-            color=color,
-            marker=marker,
-        )
-        for pair, (color, marker) in zip(PAIRS, LOOKS, strict=True)
-    ]
+    members = {
+        " learns ".join(pair).replace("centered(", "centred ").replace(")", ""): {
+            "pair": pair,
+            "alpha0": RATIO,
+        }
+        for pair in PAIRS
+    }
+    return errors(members, at=samples, dimension=lambda n: round(n / RATIO))
 
 
 def alone(sizes: Sequence[int]) -> list[Curve]:
     """x is n/d; only n grows, at several d = N."""
-    return [
-        error(
-            f"$d = N = {size}$",
-            partial(problem, pair=PAIRS[0]),
-            spaced(*RATIOS, 8),
-            dimension=size,
-            color=color,
-            marker=marker,
-        )
-        for size, (color, marker) in zip(sizes, LOOKS, strict=True)
-    ]
+    members = {f"$d = N = {size}$": {"pair": PAIRS[0]} for size in sizes}
+    curves = errors(members, at=spaced(*RATIOS, 8))
+    return [replace(each, dimension=size) for each, size in zip(curves, sizes, strict=True)]
 
 
 def panels(scale: Scale) -> Sequence[Panel]:

@@ -14,21 +14,18 @@ predicted from its own weights, and z is that of the differences.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firststep import plots
-from firststep.figures.core import Bench, Figure, legend_below, measured
+from firststep.figures.core import Bench, Figure, legend_below, measured, networks
 from firststep.figures.cui_common import SAMPLES
-from firststep.figures.shape import Curve, Panel, Row, Scale, draw_points
+from firststep.figures.shape import Curve, Panel, Row, Scale, draw_points, family, learns
 from firststep.figures.verdict import row_of
 from firststep.problem import Problem
-from firststep.results import Estimate
-from firststep.simulation.running.execute import available_cores
 from firststep.simulation.running.layer import first_layer
-from firststep.simulation.running.workers import Workers
 from firststep.sweep.engine import results_of
 from firststep.theory.given_layer.predict import predict_features
 
@@ -51,46 +48,22 @@ APART = 1.045  # factor between the places of two laws at one alpha: their point
 
 
 def odd(alpha: float) -> Problem:
-    return Problem(
-        student="tanh",
-        teacher="tanh",
-        alpha=alpha,
-        beta=1.0,
-        alpha0=2.0,
-        step=2.0,
-        ridge=0.05,
-        readout="ones",
-        init="sphere",
-    )
+    look = {"readout": "ones", "init": "sphere"}
+    return learns("tanh", "tanh", alpha=alpha, alpha0=2.0, step=2.0, ridge=0.05, **look)
 
 
 def bent(alpha: float) -> Problem:
-    return Problem(
-        student="relu",
-        teacher="sin",
-        alpha=alpha,
-        beta=1.0,
-        alpha0=2.0,
-        step=1.0,
-        ridge=0.05,
-        noise=0.1,
-    )
+    return learns("relu", "sin", alpha=alpha, alpha0=2.0, step=1.0, ridge=0.05, noise=0.1)
 
 
 def laws(problem: Callable[[float], Problem]) -> list[Curve]:
-    gaussian, *others = LAWS.items()
-    curves = [Curve(gaussian[0], problem, color=gaussian[1][0], marker=gaussian[1][1])]
-    return curves + [
-        Curve(
-            law,
-            problem,
-            color=color,
-            marker=marker,
-            style="None",
-            judged=False,
-            options={"inputs": law},
-        )
-        for law, (color, marker) in others
+    gaussian, *others = family(problem, {law: {} for law in LAWS}, tuple(LAWS.values()))
+    return [
+        gaussian,
+        *(
+            replace(each, style="None", judged=False, options={"inputs": each.label})
+            for each in others
+        ),
     ]
 
 
@@ -118,14 +91,12 @@ def covariance(dimension: int) -> Float[Array, "d d"]:
 
 @dataclass(frozen=True)
 class FromWeights:
-    """The job of a worker: the predicted risk of a network; all points are numbered through."""
+    """The job of a worker: the predicted risk of a network of a point."""
 
     problems: tuple[Problem, ...]
-    replicates: int
     seed: int
 
-    def __call__(self, number: int) -> float:
-        place, replicate = divmod(number, self.replicates)
+    def __call__(self, place: int, replicate: int) -> float:
         problem = self.problems[place]
         layer = first_layer(problem, None, self.seed, replicate, inputs=POWER_LAW)
         prediction = predict_features(
@@ -143,28 +114,26 @@ class WithCovariance(Figure):
     """The curves, and the theory of given layers for the power law."""
 
     def compute(self, bench: Bench) -> list[Row]:
-        rows = super().compute(bench)
-        with Workers(available_cores()) as workers:
-            for panel in self.panels(bench.scale):
-                rows += self._from_weights(panel, bench, workers)
-        return rows
+        return [*super().compute(bench), *self._from_weights(bench)]
 
-    def _from_weights(self, panel: Panel, bench: Bench, workers: Workers) -> Iterator[Row]:
-        curve = next(each for each in panel.curves if each.label == POWER_LAW)
-        known = Curve(KNOWN, curve.problem, color=curve.color)
-        points = self.points(panel, curve, bench.scale)
-        count = bench.scale.replicates
-        job = FromWeights(tuple(point.units[0].problem for point in points), count, self.seed)
-        found = dict(workers.run(job, range(len(points) * count)))
-        for place, (x, units) in enumerate(points):
+    def _from_weights(self, bench: Bench) -> Iterator[Row]:
+        shown = [
+            (panel, replace(curve, label=KNOWN, bulk="given layer", judged=True), point)
+            for panel in self.panels(bench.scale)
+            for curve in panel.curves
+            if curve.label == POWER_LAW
+            for point in self.points(panel, curve, bench.scale)
+        ]
+        job = FromWeights(tuple(point.units[0].problem for *_, point in shown), self.seed)
+        found = networks(job, len(shown), bench.scale.replicates)
+        for (panel, curve, (x, units)), risks in zip(shown, found, strict=True):
             yield row_of(
-                known,
-                panel=panel.title,
-                x=(panel.axis.name, x),
+                panel,
+                curve,
+                x,
                 problem=units[0].problem,
-                simulated=Estimate(measured(units, results_of(units, bench.store), "risk")),
-                theory=np.array([found[place * count + number] for number in range(count)]),
-                bulk="given layer",
+                simulated=measured(units, results_of(units, bench.store), "risk"),
+                theory=np.array(risks),
                 seed=self.seed,
             )
 
@@ -190,16 +159,12 @@ class WithCovariance(Figure):
             )
             axes.set_title(panel.title, fontsize=10)
             plots.plain_ticks(axes, SAMPLES.ticks, panel.yticks)
-        title = f"points: simulation, d = {scale.dimension}, mean ± s.e. of {scale.replicates}"
-        legend_below(drawing, scale, self.legend_columns, title)
+        legend_below(drawing, scale, self.legend_columns, f"points: simulation, {scale.words}")
 
 
 def _over(row: Row, level: float) -> Row:
     """A row with its risks divided by one of them."""
-    return {
-        **row,
-        **{name: row[name] / level for name in ("simulated", "standard_error", "theory")},
-    }
+    return row | {name: row[name] / level for name in ("simulated", "standard_error", "theory")}
 
 
 FIGURE = WithCovariance(

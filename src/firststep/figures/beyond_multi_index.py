@@ -14,21 +14,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from firststep import plots
 from firststep.activations import activation
-from firststep.figures.core import Bench, Figure
-from firststep.figures.shape import Axis, Curve, Panel, Row, Scale, draw_points
+from firststep.figures.core import Bench, Figure, networks
+from firststep.figures.shape import (
+    Axis,
+    Curve,
+    Panel,
+    Row,
+    Scale,
+    columns,
+    draw_points,
+    learns,
+    no_step,
+)
 from firststep.figures.verdict import row_of
 from firststep.problem import Problem
-from firststep.results import Estimate
-from firststep.simulation.running.execute import available_cores
 from firststep.simulation.running.layer import first_layer
 from firststep.simulation.running.simulate import simulate
-from firststep.simulation.running.workers import Workers
 from firststep.theory.given_layer.predict import predict_features
 
 if TYPE_CHECKING:
@@ -37,27 +45,24 @@ if TYPE_CHECKING:
 
     from firststep.typing import Array, Float
 
+    # A curve, what was measured of it at a point, and the theory.
+    Compared: TypeAlias = tuple[
+        Curve, Float[Array, " replicates"], float | Float[Array, " replicates"]
+    ]
+
 EVEN = "0.5*(z**2-1)"
 TEACHERS = {"relu + relu": ("relu", ("blue", "o")), "relu + even": (EVEN, ("orange", "s"))}
 BATCHES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 SAMPLES = (0.5, 1.0, 2.0, 4.0, 8.0)
-DIRECTIONS, RISK = "directions", "risk of relu + relu"
 STEP_SAMPLES = 4.0  # alpha0 on the right
 BATCH_AXIS = Axis("alpha0", r"step samples per dimension $\alpha_0$", ticks=BATCHES)
 SAMPLES_AXIS = Axis("alpha", r"samples per dimension $\alpha = n/d$", ticks=SAMPLES)
+DIRECTIONS = Panel((), BATCH_AXIS, title="directions")
+RISK = Panel((), SAMPLES_AXIS, title="risk of relu + relu")
 
 
 def problem(alpha: float, alpha0: float) -> Problem:
-    return Problem(
-        student="relu",
-        teacher="relu",
-        alpha=alpha,
-        beta=1.0,
-        alpha0=alpha0,
-        step=2.0,
-        ridge=0.05,
-        noise=0.1,
-    )
+    return learns("relu", "relu", alpha=alpha, alpha0=alpha0, step=2.0, ridge=0.05, noise=0.1)
 
 
 def cosines(second: str, alpha0: float) -> tuple[float, float]:
@@ -76,7 +81,7 @@ def cosines(second: str, alpha0: float) -> tuple[float, float]:
 class Place(NamedTuple):
     """A point of a panel: x, and the second term of its teacher."""
 
-    panel: str
+    panel: Panel
     second: str
     x: float
 
@@ -91,13 +96,12 @@ PLACES = (
 class Network:
     """The job of a worker: one network at one point."""
 
-    scale: Scale
+    dimension: int
     seed: int
 
-    def __call__(self, number: int) -> tuple[float, ...]:
-        place, replicate = divmod(number, self.scale.replicates)
+    def __call__(self, place: int, replicate: int) -> tuple[float, ...]:
         panel, second, x = PLACES[place]
-        d = self.scale.dimension
+        d = self.dimension
         options: dict[str, Any] = dict(
             replicates=1,
             seed=self.seed,
@@ -105,7 +109,7 @@ class Network:
             workers=1,
             teacher_terms=(second,),
         )
-        if panel == DIRECTIONS:
+        if panel.title == DIRECTIONS.title:
             overlaps = simulate(problem(1.0, x), d, **options).teacher_overlaps.mean
             return tuple(float(each) for each in overlaps)
         question = problem(x, STEP_SAMPLES)
@@ -127,65 +131,50 @@ class SeveralTerms(Figure):
     """Cosines against their closed form, risks against the predictions from the weights."""
 
     def compute(self, bench: Bench) -> list[Row]:
-        scale, each = bench.scale, bench.scale.replicates
-        count = len(PLACES) * each
-        with Workers(min(available_cores(), count)) as workers:
-            found = dict(workers.run(Network(scale, self.seed), range(count)))
-        rows: list[Row] = []
-        for number, place in enumerate(PLACES):
-            values = np.array([found[i] for i in range(number * each, (number + 1) * each)])
-            make = self._cosine_rows if place.panel == DIRECTIONS else self._risk_rows
-            rows += make(place, values, scale)
+        scale = bench.scale
+        found = networks(Network(scale.dimension, self.seed), len(PLACES), scale.replicates)
+        rows = []
+        for place, values in zip(PLACES, found, strict=True):
+            shown = _cosines_at if place.panel is DIRECTIONS else _risks_at
+            for curve, simulated, theory in shown(place, np.array(values)):
+                row = row_of(
+                    place.panel,
+                    curve,
+                    place.x,
+                    problem=curve.sized(place.x, scale),
+                    simulated=simulated,
+                    theory=theory,
+                    seed=self.seed,
+                )
+                rows.append(row)
         return rows
-
-    def _cosine_rows(
-        self, place: Place, values: Float[Array, "replicates terms"], scale: Scale
-    ) -> Iterator[Row]:
-        name = next(label for label, (term, _) in TEACHERS.items() if term == place.second)
-        for term, theory in enumerate(cosines(place.second, place.x)):
-            yield row_of(
-                # A cosine of 0 is compared with its own scatter, which the verdict's relative
-                # bound does not know.
-                Curve(
-                    f"{name}, term {term + 1}",
-                    lambda x: problem(1.0, x),
-                    quantity="teacher_overlaps",
-                    judged=abs(theory) > 1e-9,
-                ),
-                panel=place.panel,
-                x=(BATCH_AXIS.name, place.x),
-                problem=problem(1.0, place.x).replace(dimension=scale.dimension),
-                simulated=Estimate(values[:, term]),
-                theory=theory,
-                bulk="closed form",
-                seed=self.seed,
-            )
-
-    def _risk_rows(
-        self, place: Place, values: Float[Array, "replicates risks"], scale: Scale
-    ) -> Iterator[Row]:
-        measured, predicted, still = values.T
-        step = Curve("one step", lambda x: problem(x, STEP_SAMPLES))
-        no_step = Curve("no step", lambda x: problem(x, 0.0), model="random-features", judged=False)
-        for curve, simulated, theory, bulk in (
-            (step, measured, predicted, "given layer"),
-            (no_step, still, math.nan, None),
-        ):
-            yield row_of(
-                curve,
-                panel=place.panel,
-                x=(SAMPLES_AXIS.name, place.x),
-                problem=problem(place.x, STEP_SAMPLES).replace(dimension=scale.dimension),
-                simulated=Estimate(simulated),
-                theory=theory,
-                bulk=bulk,
-                seed=self.seed,
-            )
 
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Drawing) -> None:
         left, right = plots.grid(drawing, 2, 2)
         _draw_cosines(rows, left)
         _draw_risks(rows, right)
+
+
+def _cosines_at(place: Place, values: Float[Array, "replicates terms"]) -> Iterator[Compared]:
+    name = next(label for label, (term, _) in TEACHERS.items() if term == place.second)
+    for term, theory in enumerate(cosines(place.second, place.x)):
+        curve = Curve(
+            f"{name}, term {term + 1}",
+            lambda x: problem(1.0, x),
+            bulk="closed form",
+            quantity="teacher_overlaps",
+            # A cosine of 0 is compared with its own scatter, which the verdict's relative bound
+            # does not know.
+            judged=abs(theory) > 1e-9,
+        )
+        yield curve, values[:, term], theory
+
+
+def _risks_at(place: Place, values: Float[Array, "replicates risks"]) -> Iterator[Compared]:
+    measured, predicted, still = values.T
+    asked = partial(problem, alpha0=STEP_SAMPLES)
+    yield Curve("one step", asked, bulk="given layer"), measured, predicted
+    yield no_step("no step", asked, bulk=None, judged=False), still, math.nan
 
 
 def _draw_cosines(rows: Sequence[Row], axes: Axes) -> None:
@@ -210,7 +199,7 @@ def _draw_risks(rows: Sequence[Row], axes: Axes) -> None:
         mine = [row for row in rows if row["curve"] == label]
         draw_points(axes, mine, label, look)
         if label == "one step":
-            x, theory = ([row[name] for row in mine] for name in ("x_value", "theory"))
+            x, theory = columns(mine, "x_value", "theory")
             plots.curve(axes, x, theory, look[0], label="predicted from the weights")
     bound = 2 * activation("relu").moments.nonlinear_variance
     plots.level(axes, bound, "kernel lower bound")
@@ -231,7 +220,7 @@ FIGURE = SeveralTerms(
         "learns a function of that one direction; what the weights predict is what the network "
         "does. Lines on the left: closed form."
     ),
-    panels=lambda _: [Panel((), BATCH_AXIS, title=DIRECTIONS), Panel((), SAMPLES_AXIS, title=RISK)],
+    panels=lambda _: [DIRECTIONS, RISK],
     quick=Scale(dimension=300, replicates=8),
     full=Scale(dimension=800, replicates=16, full=True),
 )

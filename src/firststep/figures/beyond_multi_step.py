@@ -20,15 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firststep import plots
-from firststep.figures.core import Bench, Figure, legend_below
-from firststep.figures.shape import Axis, Curve, Panel, Row, Scale, draw_points
+from firststep.figures.core import Bench, Figure, legend_below, networks
+from firststep.figures.shape import Axis, Curve, Panel, Row, Scale, columns, draw_points, learns
 from firststep.figures.verdict import row_of
 from firststep.problem import Problem
-from firststep.results import Estimate
-from firststep.simulation.running.execute import available_cores
 from firststep.simulation.running.given import simulate_features
 from firststep.simulation.running.layer import FirstLayer, training_path
-from firststep.simulation.running.workers import Workers
 from firststep.theory.given_layer.predict import predict_features
 
 if TYPE_CHECKING:
@@ -59,16 +56,8 @@ class Case:
 
     @property
     def problem(self) -> Problem:
-        return Problem(
-            student=self.student,
-            teacher=self.teacher,
-            alpha=2.0,
-            beta=1.2,
-            alpha0=self.alpha0,
-            step=self.step,
-            ridge=0.1,
-            noise=0.1,
-        )
+        own: dict[str, float] = dict(alpha0=self.alpha0, step=self.step)
+        return learns(self.student, self.teacher, alpha=2.0, beta=1.2, ridge=0.1, noise=0.1, **own)
 
 
 CASES = (
@@ -80,16 +69,15 @@ CASES = (
 
 @dataclass(frozen=True)
 class Network:
-    """The job of a worker: networks are numbered through all panels."""
+    """The job of a worker: one network of a panel."""
 
-    scale: Scale
+    dimension: int
     seed: int
 
-    def __call__(self, number: int) -> list[dict[str, float]]:
-        """The measured and the predicted risks of one network after each number of steps."""
-        place, replicate = divmod(number, self.scale.replicates)
+    def __call__(self, place: int, replicate: int) -> list[dict[str, float]]:
+        """The measured and the predicted risks after each number of steps."""
         problem = CASES[place].problem
-        path = training_path(problem, self.scale.dimension, self.seed, replicate, steps=max(SHOWN))
+        path = training_path(problem, self.dimension, self.seed, replicate, steps=max(SHOWN))
         return [
             self._moment(problem, layer, replicate)
             for steps, layer in enumerate(path)
@@ -123,48 +111,44 @@ class AlongTraining(Figure):
     """Curves over the number of steps, from the weights of trained networks."""
 
     def compute(self, bench: Bench) -> list[Row]:
-        count = bench.scale.replicates
-        numbers = range(len(CASES) * count)
-        with Workers(min(available_cores(), len(numbers))) as workers:
-            found = dict(workers.run(Network(bench.scale, self.seed), numbers))
+        scale = bench.scale
+        found = networks(Network(scale.dimension, self.seed), len(CASES), scale.replicates)
         return [
             row
-            for place, case in enumerate(CASES)
-            for row in self._case(
-                case, bench.scale, [found[number] for number in numbers[place * count :][:count]]
-            )
+            for panel, case, mine in zip(self.panels(scale), CASES, found, strict=True)
+            for row in self._case(panel, case, scale, mine)
         ]
 
     def _case(
-        self, case: Case, scale: Scale, networks: Sequence[Sequence[Mapping[str, float]]]
+        self, panel: Panel, case: Case, scale: Scale, found: Sequence[Sequence[Mapping[str, float]]]
     ) -> Iterator[Row]:
         for place, steps in enumerate(SHOWN):
-            found = [network[place] for network in networks]
+            mine = {name: np.array([each[place][name] for each in found]) for name in found[0][0]}
             for kind in KINDS:
+                judged = case.judged and kind == RULE
+                curve = Curve(kind, lambda _: case.problem, bulk="given layer", judged=judged)
                 row = row_of(
-                    Curve(kind, lambda _: case.problem, judged=case.judged and kind == RULE),
-                    panel=case.title,
-                    x=(STEPS.name, steps),
-                    problem=case.problem.replace(dimension=scale.dimension),
-                    simulated=Estimate(np.array([each["measured"] for each in found])),
-                    theory=np.array([each[kind] for each in found]),
-                    bulk="given layer",
+                    panel,
+                    curve,
+                    steps,
+                    problem=curve.sized(steps, scale),
+                    simulated=mine["measured"],
+                    theory=mine[kind],
                     seed=self.seed,
                 )
-                yield {**row, "directions": float(np.mean([each["count"] for each in found]))}
+                yield {**row, "directions": float(np.mean(mine["count"]))}
 
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Drawing) -> None:
         for panel, axes, mine in self.placed(rows, scale, drawing):
             for kind, (_, color, style) in reversed(KINDS.items()):
                 some = [row for row in mine if row["curve"] == kind]
-                x, theory = ([row[name] for row in some] for name in ("x_value", "theory"))
+                x, theory = columns(some, "x_value", "theory")
                 plots.curve(axes, x, theory, color, label=kind, style=style)
             draw_points(axes, some, "networks", ("red", "o"))  # the same for every kind
             axes.set(yscale="log", xlabel=STEPS.label, ylabel=panel.ylabel)
             axes.set_title(panel.title, fontsize=10)
             plots.readable_logs(axes)
-        size = f"d = {scale.dimension}, mean ± s.e. of {scale.replicates}"
-        title = f"lines: prediction from the weights; points: networks, {size}"
+        title = f"lines: prediction from the weights; points: networks, {scale.words}"
         legend_below(drawing, scale, self.legend_columns, title)
 
 

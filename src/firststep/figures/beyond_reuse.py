@@ -10,7 +10,7 @@ theory are in the table (column ``relative``) and do not enter the verdict.
 from __future__ import annotations
 
 from firststep.figures.core import Figure
-from firststep.figures.shape import Axis, Curve, Panel, Scale
+from firststep.figures.shape import Axis, Curve, Panel, Scale, learns, no_step
 from firststep.problem import Problem
 
 SAMPLES = Axis(
@@ -23,9 +23,7 @@ SAMPLES = Axis(
 
 def panel(student: str, ridge: float) -> Panel:
     def problem(alpha: float) -> Problem:
-        return Problem(
-            student=student, teacher="tanh", alpha=alpha, beta=1.0, step=2.0, ridge=ridge, noise=0.3
-        )
+        return learns(student, "tanh", alpha=alpha, step=2.0, ridge=ridge, noise=0.3)
 
     again = Curve(
         "the step's samples again",
@@ -42,7 +40,7 @@ def panel(student: str, ridge: float) -> Panel:
             Curve("as many fresh samples for the readout", problem),
             again,
             Curve("one half for each", lambda x: problem(x / 2), color="green", marker="^"),
-            Curve("no step", problem, model="random-features", color="grey", marker="v"),
+            no_step("no step", problem),
         ],
         SAMPLES,
         title=f"{student} learns tanh, ridge {ridge:g}",

@@ -38,5 +38,4 @@ def figure(name: str) -> Figure:
     """The figure of a name."""
     if name not in NAMES:
         raise InvalidParameter("figure", "one of " + ", ".join(NAMES), name, nearest(name, NAMES))
-    found: Figure = importlib.import_module(f"firststep.figures.{name.replace('-', '_')}").FIGURE
-    return found
+    return importlib.import_module(f"firststep.figures.{name.replace('-', '_')}").FIGURE

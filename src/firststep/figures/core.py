@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from firststep import plots
 from firststep.compare import at_size
 from firststep.figures.shape import Curve, Panel, Row, Scale, at_x, draw_panel, predicted
 from firststep.figures.verdict import Verdict, judge, row_of, write_table
-from firststep.results import Estimate, plain, versions
+from firststep.results import plain, versions
+from firststep.simulation.running.execute import available_cores
+from firststep.simulation.running.workers import Workers
 from firststep.store import DONE, Record, Store
 from firststep.sweep.engine import Watcher, execute, results_of
 from firststep.sweep.executors import Executor
@@ -29,6 +31,10 @@ from firststep.sweep.units import Replicate, Wanted, describe
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
+
+    from firststep.typing import Array, Float
+
+T = TypeVar("T")
 
 
 class Bench(NamedTuple):
@@ -98,17 +104,16 @@ class Figure:
             return []
         found = []
         for x in panel.at(curve, scale):
-            dimension = at_x(curve.dimension, x) or scale.dimension
-            problem = curve.problem(x).replace(dimension=dimension)
+            problem = curve.sized(x, scale)
             options = {**scale.options, **at_x(curve.options, x)}
-            numbers = range(self.replicates(scale, dimension))
+            numbers = range(self.replicates(scale, problem.dimension))
             units = [
                 Replicate(problem, curve.model, self.seed, number, options) for number in numbers
             ]
             found.append(Point(x, units))
         return found
 
-    def replicates(self, scale: Scale, dimension: int) -> int:
+    def replicates(self, scale: Scale, dimension: float) -> int:
         """How many networks are simulated at a point."""
         return scale.replicates
 
@@ -122,13 +127,12 @@ class Figure:
             theory = [float(level) for level in predicted(sized, curve.quantity, curve.theory)]
         return [
             row_of(
+                panel,
                 curve,
-                panel=panel.title,
-                x=(panel.axis.name, point.x),
+                point.x,
                 problem=problem,
-                simulated=Estimate(measured(point.units, records, curve.quantity)),
+                simulated=measured(point.units, records, curve.quantity),
                 theory=level,
-                bulk=curve.theory,
                 seed=self.seed,
             )
             for point, problem, level in zip(points, problems, theory, strict=True)
@@ -158,7 +162,7 @@ class Figure:
 
 def measured(
     units: Sequence[Replicate], records: Mapping[Wanted, Record], quantity: str
-) -> np.ndarray:
+) -> Float[Array, " replicates"]:
     """A quantity of every replicate; nan where it has none."""
     numbers = [records[wanted].numbers[quantity] for unit in units for wanted in unit.wanted]
     return np.array([math.nan if value is None else value for value in numbers], float)
@@ -177,16 +181,34 @@ def legend_below(drawing: Drawing, scale: Scale, columns: int, title: str = "") 
     # Simulated points come with error bars: containers of several lines.
     pairs.sort(key=lambda pair: not hasattr(pair[0], "lines"))
     found = {label: handle for handle, label in pairs}
-    size = f"d = {scale.dimension}, mean ± s.e. of {scale.replicates}"
     drawing.legend(
         list(found.values()),
         list(found),
         loc="outside lower center",
         ncols=columns,
         fontsize=9,
-        title=title or f"lines: theory; points: simulation, {size}",
+        title=title or f"lines: theory; points: simulation, {scale.words}",
         title_fontsize=9,
     )
+
+
+@dataclass(frozen=True)
+class _Numbered(Generic[T]):
+    """A job of a place and a replicate, for workers that count through all of them."""
+
+    job: Callable[[int, int], T]
+    replicates: int
+
+    def __call__(self, number: int) -> T:
+        return self.job(*divmod(number, self.replicates))
+
+
+def networks(job: Callable[[int, int], T], places: int, replicates: int) -> list[list[T]]:
+    """job(place, replicate) for every network, in other processes: a list for every place."""
+    count = places * replicates
+    with Workers(min(available_cores(), count)) as workers:
+        found = dict(workers.run(_Numbered(job, replicates), range(count)))
+    return [[found[place * replicates + i] for i in range(replicates)] for place in range(places)]
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 
 from firststep.figures.core import Figure
-from firststep.figures.cui_common import SAMPLES, cui, without_step
-from firststep.figures.shape import LOOKS, Panel, Scale, family
+from firststep.figures.cui_common import SAMPLES, cui, stilled
+from firststep.figures.shape import Panel, Scale, family
 from firststep.problem import Problem
 
 STUDENTS = ("tanh", "sin", "tanh(z + 0.5)", "relu")
@@ -28,23 +28,15 @@ TEACHERS = {
 LINE = tuple(np.geomspace(0.5, 8.0, 21))
 
 
-def problem(alpha: float, student: str, teacher: str, alpha0: float = 8.0) -> Problem:
-    return cui(student, teacher, alpha=alpha, alpha0=alpha0, eta_tilde=2.0, readout="signs")
+def problem(alpha: float, student: str, teacher: str) -> Problem:
+    return cui(student, teacher, alpha=alpha, alpha0=8.0, eta_tilde=2.0, readout="signs")
 
 
 def panel(teacher: str, yticks: Sequence[float]) -> Panel:
-    learns = partial(problem, teacher=teacher)
-    still = [
-        without_step(
-            f"_{student} without a step",
-            partial(learns, student=student, alpha0=0.0),
-            line=LINE,
-            color=color,
-        )
-        for student, (color, _) in zip(STUDENTS, LOOKS, strict=False)
-    ]
+    students = {f"student {each}": {"student": each} for each in STUDENTS}
+    curves = family(partial(problem, teacher=teacher), students)
     return Panel(
-        [*family(learns, {f"student {each}": {"student": each} for each in STUDENTS}), *still],
+        [*curves, *stilled(curves, LINE)],
         SAMPLES,
         title=f"teacher {teacher} (dotted: no step)",
         yticks=yticks,

@@ -8,13 +8,11 @@ step: the residual is then the whole label and the alignment the lower for it.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from firststep.figures.core import Figure
-from firststep.figures.cui_common import cui, without_step
-from firststep.figures.shape import LOOKS, Axis, Panel, Scale, family
+from firststep.figures.cui_common import cui, stilled
+from firststep.figures.shape import Axis, Panel, Scale, family
 from firststep.problem import Problem
 
 RANGE = (0.125, 16.0)
@@ -32,10 +30,6 @@ def problem(alpha0: float, teacher: str, noise: float) -> Problem:
     return cui("tanh", teacher, alpha=2.0, alpha0=alpha0, eta_tilde=2.0, noise=noise)
 
 
-def no_step(alpha0: float, teacher: str, noise: float) -> Problem:
-    return problem(0.0, teacher, noise)
-
-
 MEMBERS = {
     f"teacher {teacher}" + (f", noise {noise:g}" if noise else ""): {
         "teacher": teacher,
@@ -43,15 +37,7 @@ MEMBERS = {
     }
     for teacher, noise in TEACHERS
 }
-STILL = [
-    without_step(
-        f"_no step, {teacher} {noise:g}",
-        partial(no_step, teacher=teacher, noise=noise),
-        line=RANGE,
-        color=color,
-    )
-    for (teacher, noise), (color, _) in zip(TEACHERS, LOOKS, strict=False)
-]
+RISKS = family(problem, MEMBERS)
 PANELS = (
     Panel(
         family(problem, MEMBERS, quantity="alignment"),
@@ -62,7 +48,7 @@ PANELS = (
         ylim=(0, 1.02),
     ),
     Panel(
-        [*family(problem, MEMBERS), *STILL],
+        [*RISKS, *stilled(RISKS, RANGE)],
         BATCH,
         title="and the risk falls (dotted: no step)",
         yticks=(0.03, 0.05, 0.1, 0.2, 0.3, 0.5),

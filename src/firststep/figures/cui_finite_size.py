@@ -62,7 +62,7 @@ def limit(bulk: str) -> float:
 class FiniteSize(Figure):
     """x is the dimension of the simulation; the second panel is made of the rows of the first."""
 
-    def replicates(self, scale: Scale, dimension: int) -> int:
+    def replicates(self, scale: Scale, dimension: float) -> int:
         """Those of the scale at its own dimension, more at smaller ones."""
         return round(scale.replicates * scale.dimension / dimension)
 

@@ -25,7 +25,6 @@ from firststep.figures.core import Bench, Figure, legend_below
 from firststep.figures.cui_common import cui
 from firststep.figures.shape import LOOKS, Axis, Curve, Panel, Row, Scale, draw_points
 from firststep.figures.verdict import row_of
-from firststep.results import Estimate
 from firststep.simulation.models.observables import KAPPA_CENTERS, KAPPA_EDGES
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
@@ -76,7 +75,7 @@ def over_bins(prediction: Prediction) -> Float[Array, " bins"]:
     half = np.diff(KAPPA_EDGES)[:, None] / 2
     kappa = KAPPA_CENTERS[:, None] + half * inside
     weight = weight * np.exp(-(kappa**2) / 2)
-    return np.asarray((weight * learned(kappa)).sum(axis=1) / weight.sum(axis=1))
+    return (weight * learned(kappa)).sum(axis=1) / weight.sum(axis=1)
 
 
 class LearnedFunction(Figure):
@@ -97,13 +96,12 @@ class LearnedFunction(Figure):
             theory = over_bins(predict(at_size(units[0].problem, None, "network")))
             rows += [
                 row_of(
+                    panel,
                     curve,
-                    panel=panel.title,
-                    x=(panel.axis.name, x),
+                    x,
                     problem=units[0].problem,
-                    simulated=Estimate(learned[:, i]),
+                    simulated=learned[:, i],
                     theory=float(theory[i]),
-                    bulk="exact",
                     seed=self.seed,
                 )
                 for i, x in enumerate(KAPPA_CENTERS)

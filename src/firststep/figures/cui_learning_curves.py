@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from firststep.figures.core import Figure
 from firststep.figures.cui_common import SAMPLES, cui
-from firststep.figures.shape import Curve, Panel, Scale, family
+from firststep.figures.shape import Panel, Scale, family, no_step
 from firststep.problem import Problem
 
 BATCHES = (0.5, 2.0, 8.0)  # alpha0
@@ -25,9 +25,8 @@ def panel(sigma: str, sigma_star: str, readout: str, yticks: Sequence[float]) ->
         return cui(sigma, sigma_star, alpha=alpha, alpha0=alpha0, eta_tilde=3.0, readout=readout)
 
     steps = {rf"step on $\alpha_0 = {alpha0:g}$": {"alpha0": alpha0} for alpha0 in BATCHES}
-    still = Curve("no step", problem, model="random-features", color="grey", marker="v")
     return Panel(
-        [*family(problem, steps), still],
+        [*family(problem, steps), no_step("no step", problem)],
         SAMPLES,
         title=f"{sigma} learns {sigma_star}, readout {readout}",
         yticks=yticks,

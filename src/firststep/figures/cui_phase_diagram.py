@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from firststep import plots
 from firststep.figures.core import Figure
-from firststep.figures.shape import Axis, Curve, Panel, Row, Scale
+from firststep.figures.shape import Axis, Curve, Panel, Row, Scale, learns
 from firststep.problem import Problem
 from firststep.theory.one_step.predict import predict
 
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
     from firststep.typing import Array, Float
 
+    Places: TypeAlias = float | Float[Array, "y x"]
+
 LAMBDA = 0.1
-BOUND = Problem(student="tanh", teacher="sin", alpha=1, beta=1).kernel_lower_bound
+BOUND = learns("tanh", "sin", alpha=1).kernel_lower_bound
 RATIOS = (0.4, 8.0)  # risk over the bound: the ends of the colours
 
 
@@ -53,14 +55,13 @@ class Map:
     checks: tuple[tuple[float, float], ...]
     words: tuple[Words, ...]
 
-    def fields(self, x: Any, y: Any) -> dict[str, Any]:
+    def fields(self, x: Places, y: Places) -> dict[str, Any]:
         """The fields at a place, or at many; the ridge in our convention."""
         given = {**self.fixed, self.x.name: x, self.y.name: y}
         return {**given, "ridge": LAMBDA * given["beta"] / given["alpha"]}
 
     def problem(self, x: float, y: float) -> Problem:
-        fields = self.fields(x, y)
-        return Problem(student="tanh", teacher="sin", readout="ones", init="sphere", **fields)
+        return learns("tanh", "sin", readout="ones", init="sphere", **self.fields(x, y))
 
     def check(self, number: float) -> Problem:
         return self.problem(*self.checks[int(number)])

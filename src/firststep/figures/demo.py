@@ -17,7 +17,7 @@ import numpy as np
 
 from firststep import plots
 from firststep.problem import Problem
-from firststep.results import Interrupted, Simulation, with_error
+from firststep.results import Interrupted, Simulation, aligned, with_error
 from firststep.simulation.running.simulate import available_cores, simulate
 from firststep.simulation.running.workers import Workers
 from firststep.theory.one_step.predict import predict
@@ -62,7 +62,7 @@ def prepare(folder: Path) -> None:
     plots.prepare(folder)
 
 
-def theory(curve: Curve, alphas: Sequence[float], dimension: Any) -> list[float]:
+def theory(curve: Curve, alphas: Sequence[float], dimension: float) -> list[float]:
     """The predicted risk of a curve, at the simulation's own size."""
     problem = Problem(**BASE, alpha=1.0, dimension=dimension, **curve.changes)
     if curve.model == "random-features":
@@ -167,8 +167,7 @@ def write(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
 
 def text(rows: Sequence[Row]) -> str:
     """The table for the terminal: a row per alpha, a column per curve."""
-    heads = ["n/d", *(_of(rows, curve)[0]["curve"] for curve in CURVES)]
-    lines = [heads]
+    lines = [["n/d", *(_of(rows, curve)[0]["curve"] for curve in CURVES)]]
     for place, alpha in enumerate(ALPHAS):
         found = [_of(rows, curve)[place] for curve in CURVES]
         cells = (
@@ -176,11 +175,7 @@ def text(rows: Sequence[Row]) -> str:
             for row in found
         )
         lines.append([f"{alpha:g}", *cells])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    table = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    table = [line.removeprefix("  ") for line in aligned(lines)]
     scores = np.array([row["z"] for row in rows])
     scores = scores[np.isfinite(scores)]
     lines_below = [f"kernel lower bound {rows[0]['kernel_lower_bound']:.5f}"]

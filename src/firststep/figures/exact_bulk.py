@@ -14,32 +14,12 @@ from collections.abc import Callable
 
 from firststep.figures.core import Figure
 from firststep.figures.cui_common import CENTERED_RELU, spiked
-from firststep.figures.shape import Axis, Curve, Panel, Scale
+from firststep.figures.shape import Axis, Curve, Panel, Scale, learns
 from firststep.problem import Problem
 
-RELU = Problem(
-    student=CENTERED_RELU,
-    teacher="tanh",
-    alpha=2,
-    beta=1,
-    alpha0=0.5,
-    step=4,
-    ridge=0.01,
-    noise=0.1,
-    readout="signs",
-    init="sphere",
-)
-TANH = Problem(
-    student="tanh",
-    teacher="tanh",
-    alpha=3,
-    beta=1,
-    alpha0=0.5,
-    step=4,
-    ridge=0.1,
-    readout="ones",
-    init="sphere",
-)
+SMALL = dict(alpha0=0.5, step=4, init="sphere")  # the batch of a large step
+RELU = learns(CENTERED_RELU, "tanh", alpha=2, ridge=0.01, noise=0.1, readout="signs", **SMALL)
+TANH = learns("tanh", "tanh", alpha=3, ridge=0.1, readout="ones", **SMALL)
 TICKS = (0.25, 0.5, 1, 2, 4, 8)
 STEP = Axis("step", r"step size $\tilde\eta$", (0.25, 8.0), TICKS)
 BATCH = Axis("alpha0", r"step samples per dimension $\alpha_0$", (0.25, 8.0), TICKS)

@@ -68,7 +68,7 @@ def matching(
     return found
 
 
-def _same(value: Any, wanted: str) -> bool:
+def _same(value: float | str, wanted: str) -> bool:
     try:
         return math.isclose(float(value), float(wanted), rel_tol=1e-9)
     except (TypeError, ValueError):
@@ -197,7 +197,7 @@ def _join(*words: str) -> str:
     return ": ".join(word for word in words if word)
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 

@@ -20,7 +20,7 @@ from scipy.interpolate import PchipInterpolator
 
 from firststep import plots
 from firststep.figures.core import Figure
-from firststep.figures.shape import Axis, Curve, Panel, Scale
+from firststep.figures.shape import Axis, Curve, Panel, Scale, learns, no_step
 from firststep.problem import Problem
 from firststep.theory.one_step.optimum import optimal
 
@@ -38,17 +38,8 @@ FIXED = {"step": 1.0, "ridge": 0.01}
 
 
 def problem(alpha: float, **changes: float) -> Problem:
-    base = Problem(
-        student="tanh",
-        teacher="tanh",
-        alpha=alpha,
-        beta=1,
-        noise=0.3,
-        readout="ones",
-        init="sphere",
-        **FIXED,
-    )
-    return base.replace(**changes)
+    fields = {**FIXED, **changes}
+    return learns("tanh", "tanh", alpha=alpha, noise=0.3, readout="ones", init="sphere", **fields)
 
 
 @cache
@@ -82,14 +73,7 @@ def panels(scale: Scale) -> Sequence[Panel]:
     curves = [
         Curve("step and ridge optimal", lambda a: problem(a, step=step(a), ridge=ridge(a))),
         Curve("step 1, ridge 0.01", problem, color="orange", marker="s", style="--"),
-        Curve(
-            "no step, ridge optimal",
-            lambda a: problem(a, ridge=still(a)),
-            model="random-features",
-            color="grey",
-            marker="v",
-            style="-.",
-        ),
+        no_step("no step, ridge optimal", lambda a: problem(a, ridge=still(a)), style="-."),
     ]
     learned, random = ("blue", "o", "-"), ("grey", "v", "-.")
     return [

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from firststep.figures.core import Figure
-from firststep.figures.shape import Axis, Panel, Scale, family
+from firststep.figures.shape import Axis, Panel, Scale, family, learns
 from firststep.problem import Problem
 
 LAWS = {"ones": "all ones", "signs": "signs", "gaussian": "Gaussian", "1:0.5,3:0.5": "1 or 3"}
@@ -35,18 +35,8 @@ SAMPLES = axis("alpha", r"samples per dimension $\alpha$", 0.5, 16.0, (0.5, 1, 2
 
 
 def problem(x: float, student: str, teacher: str, along: str, law: str = "ones") -> Problem:
-    base = Problem(
-        student=student,
-        teacher=teacher,
-        alpha=4,
-        beta=1,
-        alpha0=8,
-        step=2,
-        ridge=0.03,
-        readout=law,
-        init="sphere",
-    )
-    return base.replace(**{along: x})
+    fields = dict(alpha=4, alpha0=8, step=2, ridge=0.03, readout=law, init="sphere")
+    return learns(student, teacher, **{**fields, along: x})
 
 
 def panel(along: Axis, student: str, teacher: str, **shown: Any) -> Panel:

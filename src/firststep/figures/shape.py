@@ -47,6 +47,16 @@ class Scale:
     options: Mapping[str, Any] = field(default_factory=dict)  # of simulate: backend, device, dtype
     full: bool = False
 
+    @property
+    def words(self) -> str:
+        """Of its simulations, for a legend."""
+        return f"d = {self.dimension}, mean ± s.e. of {self.replicates}"
+
+
+def learns(student: str, teacher: str, **given: Any) -> Problem:
+    """The problem of a pair; beta = 1 unless it is given."""
+    return Problem(student=student, teacher=teacher, **{"beta": 1.0, **given})
+
 
 def rounded(low: float, high: float, count: int, decimals: int = 3) -> list[float]:
     """Points evenly spaced in the logarithm, of few decimals."""
@@ -97,6 +107,14 @@ class Curve:
         if self.bulk != AS_THE_MODEL:
             return self.bulk
         return BULKS.get(self.model) if self.model else "exact"
+
+    def sized(self, x: float, scale: Scale) -> Problem:
+        """The problem that is simulated at x."""
+        return self.problem(x).replace(dimension=at_x(self.dimension, x) or scale.dimension)
+
+
+# Random features, simulated and predicted.
+no_step = partial(Curve, model="random-features", color="grey", marker="v")
 
 
 def at_x(value: _Value | Callable[[float], _Value], x: float) -> _Value:
@@ -149,10 +167,12 @@ class Panel:
         x = np.asarray(self._line_places(curve, scale), float)
         problems = []
         for each in map(float, x):
-            d = curve.line_dimension or at_x(curve.dimension, each) or scale.dimension
-            problem = curve.problem(each).replace(dimension=d)
-            still = curve.model == "random-features"
-            problems.append(problem.replace(alpha0=0.0) if still else problem)
+            problem = curve.sized(each, scale)
+            if curve.line_dimension:
+                problem = problem.replace(dimension=curve.line_dimension)
+            if curve.model == "random-features":
+                problem = problem.replace(alpha0=0.0)
+            problems.append(problem)
         return x, predicted(problems, curve.quantity, curve.theory or "exact")
 
     def _line_places(self, curve: Curve, scale: Scale) -> Sequence[float] | Float[Array, " x"]:
@@ -182,13 +202,16 @@ def _predicted(
     return values
 
 
+def columns(rows: Sequence[Row], *names: str) -> list[list[float]]:
+    """Some columns of a table."""
+    return [[row[name] for row in rows] for name in names]
+
+
 def draw_points(
     axes: Axes, rows: Sequence[Row], label: str, look: Look, shift: float = 1.0
 ) -> None:
     """Simulated means of rows with one standard error; x times ``shift``, to tell them apart."""
-    x, mean, error = (
-        [row[name] for row in rows] for name in ("x_value", "simulated", "standard_error")
-    )
+    x, mean, error = columns(rows, "x_value", "simulated", "standard_error")
     color, marker = look
     x = [shift * each for each in x] if shift != 1 else x
     plots.points(axes, x, mean, error, label=label, color=color, marker=marker)

@@ -13,6 +13,7 @@ import numpy as np
 
 from firststep import plots
 from firststep.errors import InvalidParameter
+from firststep.figures.shape import learns
 from firststep.problem import Problem
 from firststep.results import with_error
 from firststep.spectrum import Spectrum, distance, is_wide, spectrum
@@ -135,20 +136,10 @@ class Scene(NamedTuple):
     problem: Problem
 
 
-_RELU = Problem(
-    student="centered(relu)",
-    teacher="tanh",
-    alpha=2,
-    beta=1,
-    alpha0=0.5,
-    step=4,
-    noise=0.1,
-    readout="signs",
-    init="sphere",
-)
-_TANH = Problem(
-    student="tanh", teacher="tanh", alpha=2, beta=0.5, alpha0=1, step=3, step_exponent=0, noise=0.1
-)
+_LARGE = dict(alpha0=0.5, step=4, readout="signs", init="sphere")
+_RELU = learns("centered(relu)", "tanh", alpha=2, noise=0.1, **_LARGE)
+_SMALL = dict(alpha0=1, step=3, step_exponent=0)
+_TANH = learns("tanh", "tanh", alpha=2, beta=0.5, noise=0.1, **_SMALL)
 SCENES = (
     Scene("weights, small step: tanh learns tanh", "weights", _TANH),
     Scene("weights, large step: relu learns tanh", "weights", _RELU),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.stats
 
-from firststep.figures.shape import Curve, Row, at_x
+from firststep.figures.shape import Curve, Panel, Row, at_x
 from firststep.problem import Problem
 from firststep.results import Estimate
 
@@ -112,44 +112,43 @@ def score(z: float, replicates: int) -> float:
 
 
 def row_of(
+    panel: Panel,
     curve: Curve,
+    x: float,
     *,
-    panel: str,
-    x: tuple[str, float],
     problem: Problem,
-    simulated: Estimate,
+    simulated: Float[Array, " replicates"],
     theory: float | Float[Array, " replicates"],
-    bulk: str | None,
     seed: int,
 ) -> Row:
-    """A line of the table; ``x``: its name and its value.
+    """A line of the table.
 
     ``theory`` is one prediction, or one for every replicate: then z is that of the differences.
     """
-    mean, error = float(simulated.mean), float(simulated.standard_error)
-    count = len(simulated.values)
+    measured, count = Estimate(simulated), len(simulated)
+    mean, error = float(measured.mean), float(measured.standard_error)
     level, spread = float(np.mean(theory)), error
     if np.ndim(theory):
-        spread = float(Estimate(theory - simulated.values).standard_error)
+        spread = float(Estimate(theory - simulated).standard_error)
     difference = level - mean
     z = difference / spread if spread > 0 else math.nan
     return {
-        "panel": panel,
+        "panel": panel.title,
         "curve": curve.label,
         "quantity": curve.quantity,
         "model": curve.model,
-        "x": x[0],
-        "x_value": x[1],
+        "x": panel.axis.name,
+        "x_value": x,
         "simulated": mean,
         "standard_error": error,
         "replicates": count,
         "theory": level,
-        "bulk": bulk,
+        "bulk": curve.theory,
         "difference": difference,
         "relative": difference / mean if mean else math.nan,
         "z": z,
         "score": score(z, count),
-        "judged": at_x(curve.judged, x[1]),
+        "judged": at_x(curve.judged, x),
         "seed": seed,
         **problem.to_dict(),
     }

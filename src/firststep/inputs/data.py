@@ -14,6 +14,8 @@ from firststep.inputs.law import Held, InputLaw
 from firststep.inputs.numbers import real_numbers
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from firststep.inputs.law import Block, Streams
     from firststep.typing import Array, Float
 
@@ -36,7 +38,7 @@ class DataInputs(InputLaw):
 
     @classmethod
     def of(
-        cls, array: Any, *, standardize: bool = False, whiten: bool = False, name: str = "array"
+        cls, array: object, *, standardize: bool = False, whiten: bool = False, name: str = "array"
     ) -> DataInputs:
         """The law of an array of samples x columns.
 
@@ -92,13 +94,12 @@ class DataInputs(InputLaw):
         made = cls.of(array, standardize=standardize, whiten=whiten, name=str(path))
         return replace(made, key=key, notes=(*notes, *made.notes))
 
-    def own_arrays(self, xp: Any, streams: Streams, dimension: int) -> tuple[Array, ...]:
+    def own_arrays(self, xp: ModuleType, streams: Streams, dimension: int) -> tuple[Array, ...]:
         return (xp.argsort(streams.uniform("data rows", len(self.array))),)
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         table, order = block.arrays
-        taken: Float[Array, "rows d"] = block.xp.take(table, block.part(order), axis=0)
-        return taken
+        return block.xp.take(table, block.part(order), axis=0)
 
     @property
     def available_rows(self) -> int:
@@ -137,7 +138,7 @@ class DataInputs(InputLaw):
         )
 
 
-def _table(source: Any, name: str) -> Array:
+def _table(source: object, name: str) -> Float[Array, "rows d"]:
     """A table of finite numbers, samples x columns."""
     allowed, file = "a table of finite numbers, samples x columns", "" if name == "array" else name
     array = real_numbers("inputs", source, allowed, file)
@@ -161,7 +162,7 @@ def _table(source: Any, name: str) -> Array:
     return array
 
 
-def _whitened(centred: Array, name: str) -> tuple[Array, str]:
+def _whitened(centred: Float[Array, "rows d"], name: str) -> tuple[Float[Array, "rows rank"], str]:
     """Principal components of variance one, and the sentence that says how many there are."""
     rows, columns = centred.shape
     values, vectors = np.linalg.eigh(centred.T @ centred / rows)

@@ -18,11 +18,14 @@ def read_array(path: Path, key: str | None) -> tuple[Any, list[str]]:
     suffix = path.suffix.lower()
     if key is not None and suffix != ".npz":
         raise InvalidParameter("key", "given only for .npz files", key, str(path))
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".parquet": _read_parquet, ".csv": _read_csv}
-    if suffix not in readers:
+    if suffix not in SUFFIXES:
         raise InvalidParameter("inputs", "a file of type " + ", ".join(SUFFIXES), str(path))
     try:
-        return readers[suffix](path, key)
+        if suffix == ".parquet":
+            return _read_parquet(path)
+        if suffix == ".csv":
+            return _read_csv(path), []
+        return _read_npz(path, key) if suffix == ".npz" else np.load(path, allow_pickle=False), []
     except InvalidParameter:
         raise
     except OSError as error:
@@ -35,11 +38,7 @@ def read_array(path: Path, key: str | None) -> tuple[Any, list[str]]:
         ) from None
 
 
-def _read_npy(path: Path, key: str | None) -> tuple[Any, list[str]]:
-    return np.load(path, allow_pickle=False), []
-
-
-def _read_npz(path: Path, key: str | None) -> tuple[Any, list[str]]:
+def _read_npz(path: Path, key: str | None) -> Any:
     with np.load(path, allow_pickle=False) as archive:
         names = list(archive)
         if key is None and len(names) != 1:
@@ -52,10 +51,10 @@ def _read_npz(path: Path, key: str | None) -> tuple[Any, list[str]]:
                 key,
                 nearest(key, names),
             )
-        return archive[names[0] if key is None else key], []
+        return archive[names[0] if key is None else key]
 
 
-def _read_parquet(path: Path, key: str | None) -> tuple[Any, list[str]]:
+def _read_parquet(path: Path) -> tuple[Any, list[str]]:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -79,19 +78,15 @@ def _read_parquet(path: Path, key: str | None) -> tuple[Any, list[str]]:
             str(path),
             f"its columns are {', '.join(others[:12])}",
         )
-    notes = (
-        [f"{len(others)} columns that are not numeric were dropped: {', '.join(others[:12])}"]
-        if others
-        else []
-    )
+    dropped = f"{len(others)} columns that are not numeric were dropped: {', '.join(others[:12])}"
     columns = [
         table.column(name).cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
         for name in numeric
     ]
-    return np.stack(columns, axis=1), notes
+    return np.stack(columns, axis=1), [dropped] if others else []
 
 
-def _read_csv(path: Path, key: str | None) -> tuple[Any, list[str]]:
+def _read_csv(path: Path) -> Any:
     """Numbers between commas; a first line with a word in it is a header."""
     with path.open(encoding="utf-8") as lines:
         first = lines.readline().strip()
@@ -102,7 +97,7 @@ def _read_csv(path: Path, key: str | None) -> tuple[Any, list[str]]:
     skip = int(any(_is_word(cell) for cell in first.split(",")))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty table is refused with its own words
-        return np.loadtxt(path, delimiter=",", skiprows=skip, ndmin=2, encoding="utf-8"), []
+        return np.loadtxt(path, delimiter=",", skiprows=skip, ndmin=2, encoding="utf-8")
 
 
 def _is_word(cell: str) -> bool:

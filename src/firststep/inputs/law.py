@@ -13,13 +13,15 @@ from firststep.errors import InvalidParameter
 from firststep.registry import Registry
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from firststep.typing import Array, Float, Int
 
 
 class Held:
     """An array that does not change, compared by its content."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: object) -> None:
         # a copy: what is given may change
         self.array: Array = np.array(array, dtype=np.float64, order="C")
         self.array.flags.writeable = False
@@ -48,9 +50,9 @@ class Block(Protocol):
     """Where the rows of one block come from. The simulator has one for NumPy and for JAX."""
 
     @property
-    def xp(self) -> Any: ...  # numpy or jax.numpy
+    def xp(self) -> ModuleType: ...  # numpy or jax.numpy
     @property
-    def special(self) -> Any: ...  # scipy.special or jax.scipy.special
+    def special(self) -> ModuleType: ...  # scipy.special or jax.scipy.special
     @property
     def arrays(self) -> tuple[Array, ...]: ...  # the law's shared arrays, then its own
     def entries(self) -> Float[Array, "rows d"]: ...  # independent N(0, 1) numbers
@@ -84,7 +86,7 @@ class InputLaw(ABC):
         """What all replicates need: a table, scales of the columns, or the law's own array."""
         return () if self.held is None else (self.held.array,)
 
-    def own_arrays(self, xp: Any, streams: Streams, dimension: int) -> tuple[Array, ...]:
+    def own_arrays(self, xp: ModuleType, streams: Streams, dimension: int) -> tuple[Array, ...]:
         """What is drawn once for a replicate: an axis, an order of rows."""
         return ()
 

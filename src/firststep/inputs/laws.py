@@ -20,6 +20,8 @@ from firststep.inputs.law import LAWS, Held, InputLaw
 from firststep.inputs.numbers import real_numbers
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from firststep.inputs.law import Block, Streams
     from firststep.typing import Array, Float
 
@@ -43,8 +45,7 @@ class Rademacher(InputLaw):
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         entries = block.entries()
-        signs: Float[Array, "rows d"] = block.xp.where(entries < 0, -1.0, 1.0)
-        return signs.astype(entries.dtype)
+        return block.xp.where(entries < 0, -1.0, 1.0).astype(entries.dtype)
 
 
 @LAWS.add
@@ -78,8 +79,7 @@ class EllipticalT(InputLaw):
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         scales = interpolate(block.xp, block.arrays[0], block.scales())
-        scaled: Float[Array, "rows d"] = block.entries() * block.xp.exp(scales)
-        return scaled
+        return block.entries() * block.xp.exp(scales)
 
 
 @LAWS.add
@@ -104,7 +104,7 @@ class Mixture(InputLaw):
     meaning = "two equal clusters at +-R along a random unit vector u, variance one along u"
     letter, parameter_meaning = "R", "the distance of a cluster from the origin"
 
-    def own_arrays(self, xp: Any, streams: Streams, dimension: int) -> tuple[Array, ...]:
+    def own_arrays(self, xp: ModuleType, streams: Streams, dimension: int) -> tuple[Array, ...]:
         axis = streams.vector("mixture direction", dimension)
         return (axis / xp.linalg.norm(axis),)
 
@@ -113,8 +113,7 @@ class Mixture(InputLaw):
         along = entries @ axis
         side = block.xp.where(block.scales()[:, 0] < 0, -distance, distance)
         moved = (along + side) / math.sqrt(1 + distance**2) - along
-        shifted: Float[Array, "rows d"] = entries + moved[:, None] * axis
-        return shifted
+        return entries + moved[:, None] * axis
 
 
 GAUSSIAN = Gaussian()
@@ -127,7 +126,7 @@ class CovarianceInputs(InputLaw):
     kind, meaning = "covariance", "x ~ N(0, C) for a given matrix C"
 
     @classmethod
-    def of(cls, covariance: Any) -> CovarianceInputs:
+    def of(cls, covariance: object) -> CovarianceInputs:
         """The law of a symmetric matrix without negative eigenvalues."""
         return cls.of_checked(checked_covariance(covariance))
 
@@ -146,7 +145,7 @@ class CovarianceInputs(InputLaw):
         return {"shape": list(self.held.array.shape), "sha256_of_root": self.held.sha256}
 
 
-def checked_covariance(source: Any, dimension: int | None = None) -> Float[Array, "d d"]:
+def checked_covariance(source: object, dimension: int | None = None) -> Float[Array, "d d"]:
     """``source`` as a covariance matrix, of this dimension if one is given; it may be singular."""
     allowed = "a symmetric d x d matrix of finite numbers without negative eigenvalues"
     matrix = real_numbers("covariance", source, allowed)
@@ -198,15 +197,17 @@ def scale_table(freedom: float) -> Float[Array, " points"]:
     upper = scipy.special.gammainccinv(freedom / 2, scipy.special.ndtr(grid()))
     # each tail by the function that keeps its digits
     squares = 2 * np.where(grid() > 0, quantiles, upper)
-    return np.asarray(0.5 * np.log((freedom - 2) / squares))
+    return 0.5 * np.log((freedom - 2) / squares)
 
 
-def interpolate(xp: Any, table: Float[Array, " points"], points: Array) -> Array:
+def interpolate(
+    xp: ModuleType, table: Float[Array, " points"], points: Float[Array, "rows d"]
+) -> Float[Array, "rows d"]:
     """The table at ``points``, linear between its entries; beyond 9 as at 9."""
     places = xp.clip((points + REACH) * CELLS, 0.0, len(table) - 1.001)
     cell = places.astype("int32")
     fraction = places - cell
-    low: Array = xp.take(table, cell)
+    low = xp.take(table, cell)
     return low + fraction.astype(low.dtype) * (xp.take(table, cell + 1) - low)
 
 

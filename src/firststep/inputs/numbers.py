@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from firststep.typing import Array
 
 
-def real_numbers(parameter: str, source: Any, allowed: str, hint: str = "") -> Array:
+def real_numbers(parameter: str, source: object, allowed: str, hint: str = "") -> Array:
     """``source`` as an array of real numbers."""
     try:
         array = np.asarray(source)

@@ -19,7 +19,7 @@ def allowed() -> str:
     return f"{forms}, a file ({', '.join(SUFFIXES)}) or an array of samples x columns"
 
 
-def input_law(source: Any) -> InputLaw:
+def input_law(source: object) -> InputLaw:
     """The law meant by a text, an array of samples x columns, a path or an InputLaw.
 
     A text is a law such as ``student-t:5``, or a file with options after commas:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -24,7 +24,7 @@ PARAMETERIZATIONS = ("mean-field", "ntk")
 BATCHES = ("fresh", "same")
 
 
-def _truth(value: Any) -> bool:
+def _truth(value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidParameter("reuse", "True or False", value)
     return value
@@ -64,13 +64,11 @@ class Training(Record):
         return self
 
 
-def test_set_size(asked: Any, sizes: Sizes) -> int:
+def test_set_size(asked: object, sizes: Sizes) -> int:
     """Samples of a test set: as many as asked for, or max(2000, 4 d)."""
-    return (
-        max(2000, 4 * sizes.dimension)
-        if asked is None
-        else whole("test-samples", asked, 2, MAX_SIZE)
-    )
+    if asked is None:
+        return max(2000, 4 * sizes.dimension)
+    return whole("test-samples", asked, 2, MAX_SIZE)
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ def make_design(
     """The design of a problem, refusing combinations that mean nothing. Call it with keywords."""
     kind = MODELS.checked(model) if isinstance(model, str) else model
     takes_step = problem.takes_step and kind.has_step
-    _check_training(problem, kind, training, sizes)
+    _check_training(problem, kind, training, sizes, takes_step)
     if teacher_terms and not kind.several_terms:
         raise InvalidParameter(
             "model",
@@ -163,15 +161,16 @@ def make_design(
     return design
 
 
-def _check_training(problem: Problem, model: type[Model], training: Training, sizes: Sizes) -> None:
+def _check_training(
+    problem: Problem, model: type[Model], training: Training, sizes: Sizes, takes_step: bool
+) -> None:
     if training != Training() and not model.trains:
         allowed = "one of " + ", ".join(MODELS.where("trains")) + " with these training options"
         hint = ", ".join(list(Training.model_fields)[:-1]) + " and optimizer"
         raise InvalidParameter(
             "model", allowed, model.name, f"{hint} change how a network is trained"
         )
-    stepped = problem.takes_step and model.has_step
-    if training.reuse and (not stepped or sizes.samples != sizes.step_samples):
+    if training.reuse and (not takes_step or sizes.samples != sizes.step_samples):
         hint = f"reuse fits the readout on the {sizes.step_samples} samples of the step"
         raise InvalidParameter(
             "alpha0",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from firststep.registry import Registry
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from firststep.problem import Problem, Sizes
     from firststep.simulation.backends import Backend
     from firststep.simulation.design import Design
@@ -53,7 +55,7 @@ class Optimizer(ABC):
     state_arrays: ClassVar[int] = 0  # of the size of the weights, for the estimate of memory
     starts_as_gradient: ClassVar[bool] = True  # the first step is along the gradient
 
-    def __init__(self, sizes: Sizes, xp: Any, learning_rate: float) -> None:
+    def __init__(self, sizes: Sizes, xp: ModuleType, learning_rate: float) -> None:
         self.sizes, self.xp, self.learning_rate = sizes, xp, learning_rate
 
     @abstractmethod

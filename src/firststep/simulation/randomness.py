@@ -8,10 +8,14 @@ in, and no array ever depends on another having been drawn before it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from firststep.typing import Array, Float, Int
 
 CHUNK = 128
 PURPOSES = {
@@ -44,7 +48,7 @@ PURPOSES = {
 class HostDraws:
     """Streams of one replicate drawn by NumPy (SFC64): float64, then rounded to ``dtype``."""
 
-    def __init__(self, seed: int, replicate: int, dtype: Any = np.float64) -> None:
+    def __init__(self, seed: int, replicate: int, dtype: DTypeLike = np.float64) -> None:
         self._seed, self._replicate, self._dtype = seed, replicate, np.dtype(dtype)
 
     def _generator(self, purpose: str, index: int, chunk: int = 0) -> np.random.Generator:
@@ -53,19 +57,19 @@ class HostDraws:
             np.random.SFC64(np.random.SeedSequence(self._seed, spawn_key=key))
         )
 
-    def vector(self, purpose: str, length: int, index: int = 0) -> NDArray[Any]:
+    def vector(self, purpose: str, length: int, index: int = 0) -> Float[Array, " length"]:
         """A Gaussian vector."""
         return (
             self._generator(purpose, index).standard_normal(length).astype(self._dtype, copy=False)
         )
 
-    def uniform(self, purpose: str, length: int, index: int = 0) -> NDArray[Any]:
+    def uniform(self, purpose: str, length: int, index: int = 0) -> Float[Array, " length"]:
         """A vector of uniforms in [0, 1)."""
         return self._generator(purpose, index).random(length).astype(self._dtype, copy=False)
 
     def rows(
         self, purpose: str, start: int, count: int, columns: int, index: int = 0
-    ) -> NDArray[Any]:
+    ) -> Float[Array, "count columns"]:
         """Rows start .. start + count of a Gaussian matrix; ``start``: a multiple of the chunk."""
         block = np.empty((count, columns))
         for offset in range(0, count, CHUNK):
@@ -77,7 +81,7 @@ class HostDraws:
 class DeviceDraws:
     """The same streams drawn by JAX (threefry) on its device; the numbers are other ones."""
 
-    def __init__(self, key: Any, dtype: Any) -> None:
+    def __init__(self, key: Any, dtype: np.dtype[Any]) -> None:
         self._key, self._dtype = key, dtype
 
     def _stream(self, purpose: str, index: int) -> Any:
@@ -85,17 +89,19 @@ class DeviceDraws:
 
         return jax.random.fold_in(jax.random.fold_in(self._key, PURPOSES[purpose]), index)
 
-    def vector(self, purpose: str, length: int, index: int = 0) -> Any:
+    def vector(self, purpose: str, length: int, index: int = 0) -> Float[Array, " length"]:
         import jax
 
         return jax.random.normal(self._stream(purpose, index), (length,), self._dtype)
 
-    def uniform(self, purpose: str, length: int, index: int = 0) -> Any:
+    def uniform(self, purpose: str, length: int, index: int = 0) -> Float[Array, " length"]:
         import jax
 
         return jax.random.uniform(self._stream(purpose, index), (length,), self._dtype)
 
-    def rows(self, purpose: str, start: Any, count: int, columns: int, index: int = 0) -> Any:
+    def rows(
+        self, purpose: str, start: int | Int[Array, ""], count: int, columns: int, index: int = 0
+    ) -> Float[Array, "count columns"]:
         import jax
         import jax.numpy as jnp
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from firststep.simulation.data.teachers import clean_labels
 
 if TYPE_CHECKING:
-    from firststep.simulation.backends import Backend, Draws
+    from firststep.simulation.backends import Backend, Draws, Place
+    from firststep.simulation.data.teachers import Directions
     from firststep.simulation.design import Design
     from firststep.typing import Array, Float, Int
 
@@ -34,7 +35,7 @@ class Replicate(NamedTuple):
     """What the data of one replicate are made from. Compiled code takes it as an argument."""
 
     key: Key
-    teacher: Float[Array, d] | Float[Array, "d J"] | None = None  # theta, or all directions
+    teacher: Directions | None = None  # theta, or all directions
     noise: Float[Array, ""] | float = 0.0  # standard deviation of the label noise
 
 
@@ -67,11 +68,13 @@ class Data:
         return cls(design, backend, replicate, backend.draws(replicate.key.key))
 
     @property
-    def teacher(self) -> Float[Array, d] | Float[Array, "d J"]:
+    def teacher(self) -> Directions:
         assert self.replicate.teacher is not None
         return self.replicate.teacher
 
-    def inputs(self, data: str, start: Any, count: int, batch: Any = 0) -> Float[Array, "count d"]:
+    def inputs(
+        self, data: str, start: Place, count: int, batch: int = 0
+    ) -> Float[Array, "count d"]:
         """Rows start .. start + count of the data set called step, ridge or test."""
         return self.design.inputs.rows(Block(self, data, start, count, batch))
 
@@ -86,7 +89,7 @@ class Data:
         return self.clean_labels(inputs) + self.replicate.noise * errors
 
     def labelled(
-        self, data: str, start: Any, count: int, errors: Float[Array, " all"]
+        self, data: str, start: Place, count: int, errors: Float[Array, " all"]
     ) -> tuple[Float[Array, "count d"], Float[Array, " count"]]:
         """Inputs and labels of a block, with the errors of the whole data set."""
         inputs = self.inputs(data, start, count)
@@ -99,9 +102,9 @@ class Block:
 
     source: Data
     data: str
-    start: Any  # a whole number, or a traced one
+    start: Place
     count: int
-    batch: Any
+    batch: int
 
     @property
     def xp(self) -> Any:
@@ -123,10 +126,8 @@ class Block:
         return self._rows("scales", 1)
 
     def _rows(self, purpose: str, columns: int) -> Float[Array, "count columns"]:
-        rows: Float[Array, "count columns"] = self.source.draws.rows(
-            f"{self.data} {purpose}", self.start, self.count, columns, self.batch
-        )
-        return rows
+        streams, name = self.source.draws, f"{self.data} {purpose}"
+        return streams.rows(name, self.start, self.count, columns, self.batch)
 
     def part(self, order: Int[Array, " all"]) -> Int[Array, " count"]:
         """Of an order of all rows; ridge and test data do not depend on what the steps take."""
@@ -136,7 +137,4 @@ class Block:
             first = 0
         elif self.data == "test":
             first = design.sizes.samples
-        part: Int[Array, " count"] = self.source.backend.slice(
-            order, first + self.start, self.count
-        )
-        return part
+        return self.source.backend.slice(order, first + self.start, self.count)

@@ -6,7 +6,7 @@ mean the vector theta, or with further terms the matrix of all directions, d x J
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from firststep.activations import Activation
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from firststep.simulation.backends import Backend, Draws
     from firststep.simulation.design import Design
     from firststep.typing import Array, Float
+
+    Directions: TypeAlias = Float[Array, " d"] | Float[Array, "d J"]
 
 
 def kernel_lower_bound(problem: Problem, terms: tuple[Activation, ...]) -> float:
@@ -27,9 +29,7 @@ def draw_teacher(backend: Backend, draws: Draws, dimension: int) -> Float[Array,
     return direction / backend.xp.linalg.norm(direction)
 
 
-def draw_directions(
-    backend: Backend, draws: Draws, design: Design
-) -> Float[Array, " d"] | Float[Array, "d J"]:
+def draw_directions(backend: Backend, draws: Draws, design: Design) -> Directions:
     """theta, or all directions: Gaussian vectors, made orthonormal one after the other."""
     xp, d = backend.xp, design.sizes.dimension
     found = [draw_teacher(backend, draws, d)]
@@ -42,16 +42,13 @@ def draw_directions(
     return xp.stack(found, axis=1) if design.teacher_terms else found[0]
 
 
-def first_direction(teacher: Float[Array, " d"] | Float[Array, "d J"]) -> Float[Array, " d"]:
+def first_direction(teacher: Directions) -> Float[Array, " d"]:
     """theta, of the vector or the matrix."""
     return teacher if teacher.ndim == 1 else teacher[:, 0]
 
 
 def clean_labels(
-    backend: Backend,
-    design: Design,
-    inputs: Float[Array, "n d"],
-    teacher: Float[Array, " d"] | Float[Array, "d J"],
+    backend: Backend, design: Design, inputs: Float[Array, "n d"], teacher: Directions
 ) -> Float[Array, " n"]:
     """s*(<x, theta>) + sum_j s_j(<x, theta_j>), one for every row."""
     projections = inputs @ teacher

@@ -16,6 +16,8 @@ from firststep.numerics.neuron_moments import chebyshev_coefficients
 from firststep.numerics.quadrature import shifted_moments
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from firststep.activations import Activation
     from firststep.simulation.data.rows import Data, Predictions
     from firststep.typing import Array, Float
@@ -34,11 +36,12 @@ class Layer(NamedTuple):
 FeatureMap = Callable[["Data", Layer, str], "Predictions"]
 
 
-def chebyshev_basis(kappa: Float[Array, " n"], count: int, xp: Any) -> Float[Array, "n count"]:
+def chebyshev_basis(
+    kappa: Float[Array, " n"], count: int, xp: ModuleType
+) -> Float[Array, "n count"]:
     """T_j(kappa/7), j < count, one row per sample; kappa beyond 7 is taken as 7."""
     angle = xp.arccos(xp.clip(kappa / KAPPA_REACH, -1.0, 1.0))
-    basis: Float[Array, "n count"] = xp.cos(angle[:, None] * xp.arange(count))
-    return basis
+    return xp.cos(angle[:, None] * xp.arange(count))
 
 
 def conditional_table(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,11 +18,14 @@ from firststep.simulation.data.rows import Data
 from firststep.simulation.fit.ridge import solve_gram
 
 if TYPE_CHECKING:
-    from firststep.simulation.backends import Backend
+    from firststep.simulation.backends import Backend, Place
     from firststep.simulation.data.rows import Replicate
     from firststep.simulation.design import Design
     from firststep.simulation.fit.features import FeatureMap, Layer
     from firststep.typing import Array, Float
+
+    # F^T F (see Backend.add_gram), F^T y and |y|^2
+    Sums: TypeAlias = tuple[Float[Array, "N N"], Float[Array, " N"], Float[Array, ""]]
 
 Carry = TypeVar("Carry")
 
@@ -51,12 +54,11 @@ class FeatureRows:
         features, samples = self._map(data, layer, "ridge"), self.design.sizes.samples
         errors = data.draws.vector(f"{self._name} noise", samples)
 
-        def add_block(carry: Carry, start: Any, count: int) -> Carry:
+        def add_block(carry: Carry, start: Place, count: int) -> Carry:
             inputs, targets = data.labelled(self._name, start, count, errors)
             return body(carry, features(inputs, start, count), targets)
 
-        folded: Carry = self.backend.fold(add_block, carry, samples, self.design.block)
-        return folded
+        return self.backend.fold(add_block, carry, samples, self.design.block)
 
     def collect(
         self, replicate: Replicate, layer: Layer
@@ -65,7 +67,7 @@ class FeatureRows:
         design, data = self.design, Data.of(self.design, self.backend, replicate)
         features, samples = self._map(data, layer, "ridge"), design.sizes.samples
 
-        def rows_of(start: Any, count: int) -> tuple[Any, Any]:
+        def rows_of(start: Place, count: int) -> tuple[Any, Any]:
             inputs = data.inputs(self._name, start, count)
             return features(inputs, start, count), data.clean_labels(inputs)[:, None]
 
@@ -104,11 +106,13 @@ class RidgeFit(ReadoutFit):
         self._gram, self._collect = compiled(self._gram_stage), compiled(rows.collect)
         self._primal = compiled(self._primal_stage)
 
-    def _gram_stage(self, replicate: Replicate, layer: Layer) -> tuple[Any, Any, Any]:
-        """F^T F (see Backend.add_gram), F^T y and |y|^2, in blocks."""
+    def _gram_stage(self, replicate: Replicate, layer: Layer) -> Sums:
+        """The sums, in blocks."""
         backend, width = self.rows.backend, self.rows.design.sizes.width
 
-        def add(carry: tuple[Any, Any, Any], features: Any, targets: Any) -> tuple[Any, Any, Any]:
+        def add(
+            carry: Sums, features: Float[Array, "count N"], targets: Float[Array, " count"]
+        ) -> Sums:
             gram, right, square = carry
             return (
                 backend.add_gram(gram, features),

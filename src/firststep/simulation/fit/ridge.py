@@ -15,7 +15,7 @@ drops the numerically zero part. No inverse is formed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -25,24 +25,25 @@ from firststep.errors import NotConverged
 from firststep.simulation.backends import Backend, JaxBackend
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from firststep.typing import Array, Float
+
+    Gram: TypeAlias = Float[Array, "N N"]
+    Vector: TypeAlias = Float[Array, " N"]
+    Ridges: TypeAlias = Float[Array, " ridges"]
+    Solutions: TypeAlias = Float[Array, "N ridges"]
 
 NOT_POSITIVE = (
     "the ridge system is not positive definite: "
     "the kernel function is not a kernel, or the features are not finite"
 )
 NOT_FINITE = "the ridge system could not be solved: the features or labels are not finite"
-CHOLESKY_AT_MOST = (
-    5  # above this many ridge values one tridiagonal reduction is faster (docs/benchmarks.md)
-)
+# Above this many ridge values one tridiagonal reduction is faster (docs/benchmarks.md).
+CHOLESKY_AT_MOST = 5
 
 
-def solve_gram(
-    backend: Backend,
-    gram: Float[Array, "N N"],
-    right: Float[Array, " N"],
-    ridges: tuple[float, ...],
-) -> Float[Array, "N ridges"]:
+def solve_gram(backend: Backend, gram: Gram, right: Vector, ridges: tuple[float, ...]) -> Solutions:
     """(gram + ridge)^-1 right for every ridge, on the backend's device.
 
     ``gram`` comes from Backend.add_gram or outer_gram, which fill one triangle (NumPy: the upper,
@@ -50,18 +51,15 @@ def solve_gram(
     """
     if isinstance(backend, JaxBackend):
         return _solve_on_device(backend, gram, right, ridges)
-    matrix = np.asarray(
-        gram.T, dtype=np.float64, order="F"
-    )  # NumPy's gram holds the upper triangle in C order
+    # NumPy's gram holds the upper triangle in C order.
+    matrix = np.asarray(gram.T, dtype=np.float64, order="F")
     precision = float(np.finfo(backend.dtype).eps)
     return backend.to_device(
         solve_path(matrix, np.asarray(right, dtype=np.float64), ridges, precision)
     )
 
 
-def is_nearly_singular(
-    matrix: Float[Array, "N N"], ridges: tuple[float, ...], precision: float
-) -> bool:
+def is_nearly_singular(matrix: Gram, ridges: tuple[float, ...], precision: float) -> bool:
     """Whether a ridge is within rounding of zero.
 
     Then eigenvectors are used, and ``matrix`` is left untouched. Rounding moves the eigenvalues of
@@ -81,8 +79,8 @@ def is_nearly_singular(
 
 
 def _solve_on_device(
-    backend: JaxBackend, gram: Array, right: Array, ridges: tuple[float, ...]
-) -> Array:
+    backend: JaxBackend, gram: Gram, right: Vector, ridges: tuple[float, ...]
+) -> Solutions:
     """A Cholesky factorisation per ridge, or eigenvectors if a ridge is too small.
 
     On a GPU that is cheaper than any reduction.
@@ -103,8 +101,8 @@ def _solve_on_device(
 
 
 def solve_path(
-    matrix: Array, right: Array, ridges: tuple[float, ...], precision: float = 2.0**-52
-) -> Array:
+    matrix: Gram, right: Vector, ridges: tuple[float, ...], precision: float = 2.0**-52
+) -> Solutions:
     """x(ridge) = (A + ridge)^-1 b for every ridge, as columns.
 
     A is symmetric positive semi-definite, its lower triangle is read. Ridge 0 gives the
@@ -126,17 +124,17 @@ def solve_path(
     return solutions
 
 
-def _by_cholesky(matrix: Array, right: Array, ridge: float, overwrite: bool) -> Array:
+def _by_cholesky(matrix: Gram, right: Vector, ridge: float, overwrite: bool) -> Vector:
     shifted = matrix if overwrite else np.array(matrix, order="F")
     np.einsum("ii->i", shifted)[:] += ridge
     factor, info = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
     if info:
         raise NotConverged(NOT_POSITIVE)
     solution, _ = lapack.dpotrs(factor, right, lower=1)
-    return np.asarray(solution)
+    return solution
 
 
-def _by_tridiagonal(matrix: Array, right: Array, ridges: Array) -> Array:
+def _by_tridiagonal(matrix: Gram, right: Vector, ridges: Ridges) -> Solutions:
     """A = Q T Q^T once (LAPACK sytrd), then (T + ridge)^-1 Q^T b; Q is applied, never formed."""
     size = len(right)
     work = np.asfortranarray(matrix)
@@ -153,7 +151,9 @@ def _by_tridiagonal(matrix: Array, right: Array, ridges: Array) -> Array:
     return _apply(reflectors, tau, solved, transpose=False)
 
 
-def _apply(reflectors: Array, tau: Array, columns: Array, transpose: bool) -> Array:
+def _apply(
+    reflectors: Gram, tau: Float[Array, " m"], columns: Float[Array, "N k"], transpose: bool
+) -> Float[Array, "N k"]:
     """Q or Q^T times columns: sytrd's reflectors act on all coordinates but the first, as QR's."""
     out = np.array(columns, order="F")
     if len(tau):
@@ -168,7 +168,7 @@ def _apply(reflectors: Array, tau: Array, columns: Array, transpose: bool) -> Ar
     return out
 
 
-def _by_eigenvectors(matrix: Array, right: Array, ridges: Array, precision: float) -> Array:
+def _by_eigenvectors(matrix: Gram, right: Vector, ridges: Ridges, precision: float) -> Solutions:
     """Any ridge >= 0, by LAPACK's divide and conquer."""
     try:
         eigenvalues, vectors = scipy.linalg.eigh(
@@ -176,17 +176,12 @@ def _by_eigenvectors(matrix: Array, right: Array, ridges: Array, precision: floa
         )
     except np.linalg.LinAlgError:
         raise NotConverged(NOT_FINITE) from None
-    found = _from_eigenvectors(np, (eigenvalues, vectors), right, ridges, precision)
-    return np.asarray(found)
+    return _from_eigenvectors(np, (eigenvalues, vectors), right, ridges, precision)
 
 
 def _from_eigenvectors(
-    xp: Any,
-    system: tuple[Float[Array, " N"], Float[Array, "N N"]],
-    right: Float[Array, " N"],
-    ridges: Float[Array, " ridges"],
-    precision: float,
-) -> Float[Array, "N ridges"]:
+    xp: ModuleType, system: tuple[Vector, Gram], right: Vector, ridges: Ridges, precision: float
+) -> Solutions:
     """Solutions for any ridge >= 0.
 
     Where eigenvalue + ridge is within rounding of zero, that part is left out. That is exact: F^T y

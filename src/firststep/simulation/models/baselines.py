@@ -17,14 +17,15 @@ from firststep.simulation.weights.draw import draw_weights
 
 if TYPE_CHECKING:
     from firststep.problem import Problem
-    from firststep.simulation.backends import Backend
+    from firststep.simulation.backends import Backend, Place
     from firststep.simulation.data.rows import Key, Predictions
+    from firststep.simulation.data.teachers import Directions
     from firststep.simulation.design import Design
     from firststep.typing import Array, Float
 
 
 class Fit(NamedTuple):
-    teacher: Float[Array, d] | Float[Array, "d J"]
+    teacher: Directions
     fitted: tuple[Any, ...]  # what the predictions need, the solutions for all ridges last
     training_error: Float[Array, " ridges"]
 
@@ -39,7 +40,7 @@ class Baseline(Model):
         self._arrays = InputArrays(design, backend)
         self._test = backend.compile(self._test_stage)
 
-    def open(self, key: Key, noise: Any) -> Data:
+    def open(self, key: Key, noise: Float[Array, ""]) -> Data:
         """The data of a replicate, with its teacher drawn."""
         draws = self.backend.draws(key.key)
         teacher = draw_directions(self.backend, draws, self.design)
@@ -104,10 +105,9 @@ class KernelRidge(Baseline):
     def function(self, values: Float[Array, "n m"]) -> Float[Array, "n m"]:
         """g(values/d)."""
         assert self.design.kernel is not None
-        scaled = values / self.design.sizes.dimension
-        return self.design.kernel.evaluate(scaled)
+        return self.design.kernel.evaluate(values / self.design.sizes.dimension)
 
-    def _train_stage(self, key: Key, noise: Any) -> tuple[Array, Points, Array, Array]:
+    def _train_stage(self, key: Key, noise: Float[Array, ""]) -> tuple[Array, Points, Array, Array]:
         data = self.open(key, noise)
         inputs, targets = self.all_rows(data)
         points = self.points(data)(inputs)
@@ -200,13 +200,13 @@ class Linear(Baseline):
         self._moments = backend.compile(self._moments_stage)
         self._collect = backend.compile(self._collect_stage)
 
-    def _moments_stage(self, key: Key, noise: Any) -> tuple[Any, ...]:
+    def _moments_stage(self, key: Key, noise: Float[Array, ""]) -> tuple[Any, ...]:
         """The teacher and the sums X^T X, X^T y, sum x, sum y, |y|^2."""
         backend, data = self.backend, self.open(key, noise)
         d, n = self.design.sizes.dimension, self.design.sizes.samples
         errors = data.draws.vector("ridge noise", n)
 
-        def add_block(carry: tuple[Any, ...], start: Any, count: int) -> tuple[Any, ...]:
+        def add_block(carry: tuple[Any, ...], start: Place, count: int) -> tuple[Any, ...]:
             inputs, targets = data.labelled("ridge", start, count, errors)
             gram, right, total, sum_y, square = carry
             return (
@@ -217,10 +217,10 @@ class Linear(Baseline):
                 square + targets @ targets,
             )
 
-        zero = tuple(backend.zeros(shape) for shape in ((d, d), (d,), (d,), (), ()))
+        zero = tuple(map(backend.zeros, ((d, d), (d,), (d,), (), ())))
         return data.teacher, *backend.fold(add_block, zero, n, self.design.block)
 
-    def _collect_stage(self, key: Key, noise: Any) -> tuple[Array, Array, Array]:
+    def _collect_stage(self, key: Key, noise: Float[Array, ""]) -> tuple[Array, Array, Array]:
         data = self.open(key, noise)
         return data.teacher, *self.all_rows(data)
 
@@ -230,10 +230,7 @@ class Linear(Baseline):
 
     def fit(self, problem: Problem, key: Key) -> Fit:
         backend, xp, n = self.backend, self.backend.xp, self.design.sizes.samples
-        noise, shifts = (
-            backend.to_device(problem.noise),
-            tuple(n * ridge for ridge in problem.ridges),
-        )
+        noise, shifts = backend.to_device(problem.noise), tuple(n * r for r in problem.ridges)
         if n >= self.design.sizes.dimension:
             teacher, gram, right, total, sum_y, square = self._moments(key, noise)
             center, intercept = total / n, sum_y / n

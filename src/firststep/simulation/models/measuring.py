@@ -11,7 +11,7 @@ from firststep.errors import NotConverged
 from firststep.simulation.models.observables import KAPPA_CENTERS, kappa_indicators
 
 if TYPE_CHECKING:
-    from firststep.simulation.backends import Backend
+    from firststep.simulation.backends import Backend, Place
     from firststep.simulation.data.rows import Data, Predictions
     from firststep.simulation.design import Design
     from firststep.simulation.kinds import Measured
@@ -45,7 +45,7 @@ def test_sums(
     """Sums over the test set: e^2, e^4, and by bins of kappa the count, prediction and teacher."""
     design, backend, bins = data.design, data.backend, len(KAPPA_CENTERS)
 
-    def add_block(carry: tuple[Any, ...], start: Any, count: int) -> tuple[Any, ...]:
+    def add_block(carry: tuple[Any, ...], start: Place, count: int) -> tuple[Any, ...]:
         inputs = data.inputs("test", start, count)
         truth = data.clean_labels(inputs)
         predicted = predictions(inputs, start, count)
@@ -60,16 +60,8 @@ def test_sums(
         )
         return tuple(old + more for old, more in zip(carry, new, strict=True))
 
-    shapes: tuple[tuple[int, ...], ...] = (
-        (columns,),
-        (columns,),
-        (bins,),
-        (bins, columns),
-        (bins,),
-    )
-    zero = tuple(backend.zeros(shape) for shape in shapes)
-    sums: tuple[Array, ...] = backend.fold(add_block, zero, design.test_samples, design.block)
-    return sums
+    zero = tuple(map(backend.zeros, ((columns,), (columns,), (bins,), (bins, columns), (bins,))))
+    return backend.fold(add_block, zero, design.test_samples, design.block)
 
 
 def finish_test(sums: tuple[Array, ...], samples: int, backend: Backend) -> Measured:

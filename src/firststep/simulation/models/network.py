@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from firststep.simulation.weights.draw import (
 
 if TYPE_CHECKING:
     from firststep.problem import Problem
-    from firststep.simulation.backends import Backend
+    from firststep.simulation.backends import Backend, Place
     from firststep.simulation.data.rows import Key, Predictions
+    from firststep.simulation.data.teachers import Directions
     from firststep.simulation.design import Design
     from firststep.typing import Array, Float
 
@@ -37,7 +38,7 @@ LARGEST_WEIGHT = 1e100  # beyond this, squares of weights overflow
 class Start(NamedTuple):
     """What a replicate draws before any data."""
 
-    teacher: Float[Array, d] | Float[Array, "d J"]
+    teacher: Directions
     weights: Float[Array, "d N"]  # W0
     readout: Float[Array, " N"]  # at
 
@@ -91,7 +92,9 @@ class LayerModel(Model):
         data = self.open(replicate)
         features = self.features(data, layer, "test")
 
-        def predictions(inputs: Any, start: Any, count: int) -> Any:
+        def predictions(
+            inputs: Float[Array, "count d"], start: Place, count: int
+        ) -> Float[Array, "count ridges"]:
             return features(inputs, start, count) @ solution
 
         return test_sums(data, direction, predictions, solution.shape[1])
@@ -158,7 +161,7 @@ class Network(LayerModel):
         replicate: Replicate,
         weights: Float[Array, "d N"],
         readout: Float[Array, " N"],
-        batch: Any,
+        batch: int,
     ) -> tuple[Float[Array, "d N"], Float[Array, "d 2"]]:
         return gradient(self.open(replicate), weights, readout, batch)
 
@@ -296,7 +299,9 @@ class Conditional(Network):
         direction, mean, slope, variance = layer.extra
         xp, width = self.backend.xp, self.design.sizes.width
 
-        def conditional(inputs: Any, start: Any, count: int) -> Any:
+        def conditional(
+            inputs: Float[Array, "count d"], start: Place, count: int
+        ) -> Float[Array, "count N"]:
             xi = data.draws.rows(f"{name} feature noise", start, count, width)
             basis = chebyshev_basis(inputs @ direction, mean.shape[0], xp)
             deviation = xp.sqrt(xp.maximum(basis @ variance, 0))
@@ -320,7 +325,9 @@ class GaussianEquivalent(Network):
         moments, width = self.design.student.moments, self.design.sizes.width
         deviation = math.sqrt(max(moments.nonlinear_variance, 0.0))
 
-        def noisy_linear(inputs: Any, start: Any, count: int) -> Any:
+        def noisy_linear(
+            inputs: Float[Array, "count d"], start: Place, count: int
+        ) -> Float[Array, "count N"]:
             xi = data.draws.rows(f"{name} feature noise", start, count, width)
             return moments.mean + moments.linear * (inputs @ layer.weights) + deviation * xi
 
@@ -347,7 +354,11 @@ class GivenFeatures(LayerModel):
         return lambda inputs, start, count: student.evaluate(inputs @ layer.weights + shift)
 
     def given(
-        self, problem: Problem, streams: tuple[int, int], layer: Layer, teacher: Array
+        self,
+        problem: Problem,
+        streams: tuple[int, int],
+        layer: Layer,
+        teacher: Float[Array, "d *J"],
     ) -> Measured:
         """The fit and the test of one replicate (``streams``: seed, number); arrays on the host."""
         put = self.backend.to_device

@@ -11,6 +11,8 @@ import numpy as np
 from firststep.simulation.backends import Backend
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from firststep.typing import Array, Float
 
 KAPPA_EDGES = np.linspace(-3.0, 3.0, 25)
@@ -45,11 +47,13 @@ class LeadingSingularValues:
 
     def _advance_stage(
         self,
-        target: tuple[Array, Array, Array],
-        bases: tuple[Array, Array],
-        vectors: tuple[Array, Array],
-        beta: Any,
-        first: Any,
+        target: tuple[
+            Float[Array, "rows columns"], Float[Array, " rows"], Float[Array, " columns"]
+        ],
+        bases: tuple[Float[Array, "room rows"], Float[Array, "room columns"]],
+        vectors: tuple[Float[Array, " rows"], Float[Array, " columns"]],
+        beta: Float[Array, ""],
+        first: int,
     ) -> Any:
         """STRIDE iterations from number ``first``: new bases, vectors, and diagonals they add."""
         xp, set_row = self._backend.xp, self._backend.set_row
@@ -97,14 +101,10 @@ class LeadingSingularValues:
             bases, vectors, more_alphas, more_betas = self._advance(
                 (matrix, *minus), bases, vectors, beta, len(alphas)
             )
-            for alpha, beta in zip(
-                backend.to_host(more_alphas).tolist(),
-                backend.to_host(more_betas).tolist(),
-                strict=True,
-            ):
-                if alpha <= 1e-7 * max(
-                    [1e-30, *alphas]
-                ):  # the Krylov space is invariant: [B, beta e_j] is all there is
+            more = (backend.to_host(each).tolist() for each in (more_alphas, more_betas))
+            for alpha, beta in zip(*more, strict=True):
+                # the Krylov space is invariant: [B, beta e_j] is all there is
+                if alpha <= 1e-7 * max([1e-30, *alphas]):
                     closed = True
                     break
                 alphas.append(alpha)
@@ -143,9 +143,10 @@ def _bidiagonal(alphas: list[float], betas: list[float], closed: bool) -> tuple[
     return vectors, values, residuals
 
 
-def kappa_indicators(kappa: Float[Array, " n"], xp: Any, dtype: Any) -> Float[Array, "n bins"]:
+def kappa_indicators(
+    kappa: Float[Array, " n"], xp: ModuleType, dtype: np.dtype[Any]
+) -> Float[Array, "n bins"]:
     """One row per sample: 1 in the column of its bin of kappa, 0 elsewhere."""
     edges = xp.asarray(KAPPA_EDGES, dtype=dtype)
     inside = (kappa[:, None] >= edges[:-1]) & (kappa[:, None] < edges[1:])
-    found: Float[Array, "n bins"] = inside.astype(dtype)
-    return found
+    return inside.astype(dtype)

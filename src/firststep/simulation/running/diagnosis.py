@@ -25,12 +25,11 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
 import scipy.special
-from numpy.typing import NDArray
 
 from firststep.checks import whole
 from firststep.errors import InvalidParameter
@@ -42,7 +41,9 @@ from firststep.simulation.data.rows import Data, InputArrays, Replicate
 from firststep.simulation.design import Training, make_design
 from firststep.simulation.models.network import RandomFeatures
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float, Int
+
 DIRECTIONS = 200  # random projections
 COMPONENTS = 8  # leading principal components
 GROUPS = 8  # of rows, whose scatter gives the errors
@@ -119,8 +120,7 @@ class InputDiagnosis(Shown):
     def head(self) -> tuple[str, ...]:
         return "", "measured", "N(0, I)"
 
-    def table(self) -> list[tuple[str, str, str]]:
-        return self.lines()
+    table = lines
 
     @property
     def verdict(self) -> str:
@@ -146,7 +146,7 @@ class InputDiagnosis(Shown):
 
 
 def diagnose_inputs(
-    source: Any, dimension: int | None = None, *, rows: int | None = None, seed: int = 0
+    source: object, dimension: int | None = None, *, rows: int | None = None, seed: int = 0
 ) -> InputDiagnosis:
     """Measure what the Gaussian theory needs of its inputs, on rows of data or of a law.
 
@@ -164,7 +164,7 @@ def diagnose_inputs(
     return _diagnosed(name, sample, np.random.default_rng(seed))
 
 
-def _sample(law: InputLaw, dimension: Any, rows: Any, seed: int) -> Array:
+def _sample(law: InputLaw, dimension: object, rows: object, seed: int) -> Float[Array, "n d"]:
     if isinstance(law, DataInputs):
         if dimension is not None and whole("dimension", dimension, 2) != law.dimension:
             raise InvalidParameter(
@@ -203,7 +203,9 @@ def _sample(law: InputLaw, dimension: Any, rows: Any, seed: int) -> Array:
         return Data.of(design, backend, replicate).inputs("ridge", 0, count)
 
 
-def _measure(rows: Array, directions: Array) -> dict[str, float]:
+def _measure(
+    rows: Float[Array, "n d"], directions: Float[Array, "d directions"]
+) -> dict[str, float]:
     """The numbers with an error bar, on one group of rows."""
     count, d = rows.shape
     centre = rows.mean(axis=0)
@@ -227,7 +229,7 @@ def _measure(rows: Array, directions: Array) -> dict[str, float]:
     }
 
 
-def _diagnosed(name: str, rows: Array, rng: np.random.Generator) -> InputDiagnosis:
+def _diagnosed(name: str, rows: Float[Array, "n d"], rng: np.random.Generator) -> InputDiagnosis:
     count, d = rows.shape
     directions = rng.standard_normal((d, DIRECTIONS))
     directions /= np.linalg.norm(directions, axis=0)
@@ -255,12 +257,7 @@ def _diagnosed(name: str, rows: Array, rng: np.random.Generator) -> InputDiagnos
         name=name,
         rows=count,
         dimension=d,
-        mean=found["mean"],
-        scale=found["scale"],
         effective_dimension=effective,
-        norm_concentration=found["norm_concentration"],
-        kurtosis=found["kurtosis"],
-        skewness=found["skewness"],
         component_kurtosis=component_kurtosis,
         component_share=share,
         entry_kurtosis=entry_kurtosis,
@@ -268,10 +265,11 @@ def _diagnosed(name: str, rows: Array, rng: np.random.Generator) -> InputDiagnos
         duplicates=duplicates,
         errors={key: value for key, value in errors.items() if key != "spread"},
         reasons=tuple(reasons),
+        **{key: value for key, value in found.items() if key != "spread"},
     )
 
 
-def _components(rows: Array, order: NDArray[Any]) -> tuple[float, float]:
+def _components(rows: Float[Array, "n d"], order: Int[Array, " n"]) -> tuple[float, float]:
     """The largest kurtosis along the leading components, and their share of the variance."""
     half, d = len(rows) // 2, rows.shape[1]
     first, second = rows[order[:half]], rows[order[half:]]

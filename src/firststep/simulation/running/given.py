@@ -25,6 +25,7 @@ from firststep.simulation.running.execute import Job, Plan, Progress, execute
 from firststep.simulation.running.options import Run, gathered, nothing_left
 
 if TYPE_CHECKING:
+    from firststep.simulation.data.teachers import Directions
     from firststep.typing import Array, Float
 
 ORTHOGONAL = 1e-6  # cosine of two directions, up to the rounding of single precision
@@ -36,7 +37,7 @@ class FeaturesJob(Job):
 
     weights: Float[Array, "d N"]
     bias: Float[Array, " N"] | None
-    teacher: Float[Array, " d"] | Float[Array, "d J"]
+    teacher: Directions
 
     @property
     def kernel_lower_bound(self) -> float:
@@ -54,18 +55,18 @@ class FeaturesJob(Job):
 
 
 def simulate_features(
-    weights: Any,
+    weights: object,
     problem: Problem,
-    teacher: Any,
+    teacher: object,
     *,
-    teacher_terms: Any = (),
-    bias: Any = None,
-    covariance: Any = None,
+    teacher_terms: object = (),
+    bias: object = None,
+    covariance: object = None,
     neurons: str = "columns",
-    inputs: Any = "gaussian",
+    inputs: object = "gaussian",
     run: Run | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: object,
 ) -> Simulation:
     """Fit a readout on a given first layer and test it; the data alone are drawn.
 
@@ -106,7 +107,7 @@ def simulate_features(
     return execute(_job(layer, plan, inputs), plan, {"bias": layer.bias is not None})
 
 
-def _job(layer: GivenLayer, plan: Plan, inputs: Any) -> FeaturesJob:
+def _job(layer: GivenLayer, plan: Plan, inputs: object) -> FeaturesJob:
     design = make_design(
         layer.problem,
         model=GivenFeatures,
@@ -129,7 +130,7 @@ def _job(layer: GivenLayer, plan: Plan, inputs: Any) -> FeaturesJob:
     )
 
 
-def _law(inputs: Any, layer: GivenLayer) -> InputLaw:
+def _law(inputs: object, layer: GivenLayer) -> InputLaw:
     law = input_law(inputs)
     if layer.covariance is None:
         return law

@@ -64,10 +64,10 @@ def training_path(
     replicate: int = 0,
     *,
     training: Training | Mapping[str, Any] | None = None,
-    inputs: Any = "gaussian",
-    teacher_terms: Any = (),
+    inputs: object = "gaussian",
+    teacher_terms: object = (),
     test_samples: int | None = None,
-    **options: Any,
+    **options: object,
 ) -> Iterator[FirstLayer]:
     """The first layers after 0, 1, ..., ``steps`` steps, one after the other, each computed once.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field
 
@@ -12,9 +12,6 @@ from firststep.errors import InvalidParameter, nearest
 from firststep.records import Record
 from firststep.simulation.backends import BACKENDS, DEVICES, DTYPES
 from firststep.simulation.running.workers import Workers
-
-if TYPE_CHECKING:
-    pass
 
 R = TypeVar("R", bound=Record)
 
@@ -31,7 +28,7 @@ def _one_of(name: str, options: tuple[str, ...]) -> BeforeValidator:
     return BeforeValidator(lambda value: choice(name, value, options))
 
 
-def _workers(value: Any) -> int | Workers | None:
+def _workers(value: object) -> int | Workers | None:
     return value if value is None or isinstance(value, Workers) else whole("workers", value, 1)
 
 
@@ -86,7 +83,7 @@ class Run(Record):
         return {**super().to_dict(), "workers": workers}
 
 
-def gathered(kind: type[R], given: Any, keywords: dict[str, Any]) -> R:
+def gathered(kind: type[R], given: object, keywords: dict[str, object]) -> R:
     """The record given, or that of the keywords that are its fields, which are used up."""
     own = {name: keywords.pop(name) for name in kind.model_fields if name in keywords}
     if given is None:
@@ -102,7 +99,7 @@ def gathered(kind: type[R], given: Any, keywords: dict[str, Any]) -> R:
     return given
 
 
-def nothing_left(verb: str, keywords: Mapping[str, Any], *kinds: type[Record]) -> None:
+def nothing_left(verb: str, keywords: Mapping[str, object], *kinds: type[Record]) -> None:
     """Refuse keywords that are no option."""
     for name, value in keywords.items():
         known = [field for kind in kinds for field in kind.model_fields]

@@ -51,11 +51,11 @@ def simulate(
     model: str = "network",
     training: Training | Mapping[str, Any] | None = None,
     run: Run | Mapping[str, Any] | None = None,
-    inputs: Any = "gaussian",
-    teacher_terms: Any = (),
-    kernel: Any = None,
+    inputs: object = "gaussian",
+    teacher_terms: object = (),
+    kernel: object = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: object,
 ) -> Simulation:
     """Run the experiment at finite size.
 
@@ -113,7 +113,7 @@ def _told(design: Design) -> dict[str, Any]:
     }
 
 
-def sizes_for(problem: Problem, dimension: Any, law: InputLaw) -> Sizes:
+def sizes_for(problem: Problem, dimension: object, law: InputLaw) -> Sizes:
     """The whole numbers of a problem; an array of data has its own dimension."""
     if dimension is None and problem.dimension == math.inf and law.dimension is not None:
         dimension = law.dimension
@@ -127,9 +127,9 @@ def baselines(
     seed: int | None = None,
     *,
     models: Sequence[str] | None = None,
-    inner_product_kernel: Any = None,
-    distance_kernel: Any = None,
-    **options: Any,
+    inner_product_kernel: object = None,
+    distance_kernel: object = None,
+    **options: object,
 ) -> Baselines:
     """Run several models on the same teachers and data, by default the baselines of [Ba] 3.1.
 
@@ -149,7 +149,7 @@ def baselines(
     done: list[Simulation] = []
     for name in models:
         try:
-            asked = {"model": name, "kernel": kernels.get(name), **options}
+            asked: dict[str, Any] = {"model": name, "kernel": kernels.get(name), **options}
             found = simulate(problem, dimension, replicates, seed, **asked)
         except Interrupted as error:
             kept = [*done, error.result] if isinstance(error.result, Simulation) else done
@@ -159,11 +159,11 @@ def baselines(
     return Baselines(tuple(done))
 
 
-def _checked_kernel(parameter: str, function: Any) -> Activation | None:
+def _checked_kernel(parameter: str, function: object) -> Activation | None:
     return None if function is None else activation(function, parameter=parameter)
 
 
-def _kernel_function(model: type[Model], kernel: Any) -> Activation | None:
+def _kernel_function(model: type[Model], kernel: object) -> Activation | None:
     if model.default_kernel:
         return activation(model.default_kernel if kernel is None else kernel, parameter="kernel")
     if kernel is not None:
@@ -174,12 +174,7 @@ def _kernel_function(model: type[Model], kernel: Any) -> Activation | None:
 
 def fitting_replicates(problem: Problem, model: str, options: Mapping[str, Any]) -> int | None:
     """How many replicates fit in memory at once; None if the memory is not known."""
-    engine = cached_backend(
-        options.get("backend", "numpy"),
-        options.get("device", "auto"),
-        options.get("dtype", "float64"),
-        1,
-    )
+    engine = cached_backend(*Run(**_some(options, "backend", "device", "dtype")).where)
     limit = engine.memory_limit()
     if limit is None:
         return None
@@ -199,14 +194,18 @@ def _plain_design(
 ) -> Design:
     """The design at the problem's own dimension, for its size alone."""
     sizes, kind = problem.sizes(), MODELS.checked(model)
-    names = ("steps", "batches", "parameterization", "optimizer")
+    trained = _some(options, "steps", "batches", "parameterization", "optimizer")
     return make_design(
         problem,
         model=kind,
-        training=Training(**{n: options[n] for n in names if n in options and kind.trains}),
+        training=Training(**trained) if kind.trains else Training(),
         sizes=sizes,
         test_samples=test_set_size(options.get("test_samples"), sizes),
         block=block_rows(sizes.width, sizes.dimension, engine),
         kernel=_kernel_function(kind, options.get("kernel")),
         inputs=input_law(options.get("inputs", "gaussian")),
     )
+
+
+def _some(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: options[name] for name in names if name in options}

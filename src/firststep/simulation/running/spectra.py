@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firststep.errors import NotConverged, NotEnoughMemory
 from firststep.problem import Problem, Sizes
 from firststep.simulation.backends import available_memory, block_rows, make_backend
 from firststep.simulation.running.layer import first_layer
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
 
 
 def layer_spectrum(
     problem: Problem, of: str, dimension: int | None = None, seed: int = 0, replicate: int = 0
-) -> Array:
+) -> Float[Array, " values"]:
     """What is not zero by shape, largest first, of the network that ``simulate`` trains.
 
     weights: the min(d, N) singular values of W1. kernel: the min(n, N) eigenvalues of F^T F/n, F =
@@ -30,7 +30,7 @@ def layer_spectrum(
         if of == "weights":
             return _finite(np.linalg.svd(layer.after, compute_uv=False))
         gram = _gram(problem, sizes, layer.after, seed, replicate)
-    return np.asarray(np.maximum(np.linalg.eigvalsh(_finite(gram))[::-1], 0.0))
+    return np.maximum(np.linalg.eigvalsh(_finite(gram))[::-1], 0.0)
 
 
 def check_memory(sizes: Sizes, of: str) -> None:
@@ -46,14 +46,16 @@ def check_memory(sizes: Sizes, of: str) -> None:
         raise NotEnoughMemory("dimension", "smaller with these ratios", d, hint)
 
 
-def _finite(values: Any) -> Array:
+def _finite(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     if not np.all(np.isfinite(values)):
         reason = "the student overflows on these weights; try a smaller step"
         raise NotConverged(f"the simulated spectrum is not finite: {reason}")
-    return np.asarray(values)
+    return values
 
 
-def _gram(problem: Problem, sizes: Sizes, weights: Array, seed: int, replicate: int) -> Array:
+def _gram(
+    problem: Problem, sizes: Sizes, weights: Float[Array, "d N"], seed: int, replicate: int
+) -> Float[Array, "m m"]:
     """F^T F/n, or F F^T/n if that is smaller, of the samples of this replicate's ridge fit."""
     backend = make_backend("numpy", "cpu", "float64", 1)
     rows = block_rows(sizes.width, sizes.dimension, backend)
@@ -72,4 +74,4 @@ def _gram(problem: Problem, sizes: Sizes, weights: Array, seed: int, replicate: 
     if blocks:
         features = np.concatenate(blocks)
         gram = features @ features.T
-    return np.asarray(gram / sizes.samples)
+    return gram / sizes.samples

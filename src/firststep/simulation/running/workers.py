@@ -17,12 +17,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from firststep.checks import whole
 from firststep.errors import InvalidParameter, WorkerFailed
 
-Answer = tuple[str, Any, Any]
+Process = subprocess.Popen[bytes]
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -62,7 +63,7 @@ class Workers:
 
     def __init__(self, count: int, threads: int = 1) -> None:
         self.count, self.threads = whole("workers", count, 1), whole("threads", threads, 1)
-        self._processes: list[Any] = []
+        self._processes: list[Process] = []
 
     def __enter__(self) -> Workers:
         return self
@@ -74,7 +75,7 @@ class Workers:
         while len(self._processes) < self.count:
             self._processes.append(self._spawn())
 
-    def _spawn(self) -> Any:
+    def _spawn(self) -> Process:
         return subprocess.Popen(
             child_command("firststep.simulation.running.workers", "serve"),
             stdin=subprocess.PIPE,
@@ -162,14 +163,16 @@ class _Shift:
             except queue.Empty:
                 continue  # an item may come back from a worker that dies
             process = self._workers._processes[number]
+            tasks, answers = process.stdin, process.stdout
+            assert tasks is not None
+            assert answers is not None
             try:
                 if fresh:
-                    pickle.dump(self._payload, process.stdin)
+                    pickle.dump(self._payload, tasks)
                     fresh = False
-                pickle.dump(self._items[place], process.stdin)
-                process.stdin.flush()
-                kind, first, second = pickle.load(process.stdout)
-                self._answers.put((place, kind == "done", second if kind == "done" else first))
+                pickle.dump(self._items[place], tasks)
+                tasks.flush()
+                self._answers.put((place, *pickle.load(answers)))
             except (OSError, EOFError, pickle.UnpicklingError, ValueError):
                 if self.over.is_set():
                     return
@@ -186,13 +189,14 @@ class _Shift:
                 fresh = True
 
 
-def _close_pipes(process: Any) -> None:
+def _close_pipes(process: Process) -> None:
     for stream in (process.stdin, process.stdout):
+        assert stream is not None
         with contextlib.suppress(OSError):
             stream.close()
 
 
-def _obituary(process: Any) -> str:
+def _obituary(process: Process) -> str:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=5)
     code = process.returncode
@@ -210,7 +214,7 @@ def _obituary(process: Any) -> str:
 def serve() -> None:
     """The worker's side: read jobs (bytes) and numbers, and write an answer for every number.
 
-    ("done", number, result) or ("failed", error, None).
+    (True, result), or (False, error).
     """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # anything printed goes to stderr, not into the answers
@@ -232,31 +236,26 @@ def serve() -> None:
             try:
                 job = pickle.loads(message)
             except Exception as error:
-                job = _Unreadable(str(error))
+                job = partial(_unreadable, str(error))
             continue
         try:
-            answer: Answer = ("done", message, job(message))
+            answer = (True, job(message))
         except BaseException as error:
-            answer = ("failed", error, None)
+            answer = (False, error)
         try:
             payload = pickle.dumps(answer)
         except Exception:
-            payload = pickle.dumps(("failed", WorkerFailed(repr(answer[1])), None))
+            told = message if answer[0] else answer[1]
+            payload = pickle.dumps((False, WorkerFailed(repr(told))))
         answers.write(payload)
         answers.flush()
 
 
-class _Unreadable:
-    """A job that could not be unpickled here: says so for every number."""
-
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
-
-    def __call__(self, number: int) -> Any:
-        hint = f"the worker could not read it: {self._reason}"
-        raise InvalidParameter(
-            "workers", "1 for a problem that other processes cannot load", "more", hint
-        )
+def _unreadable(reason: str, number: int) -> Any:
+    """Instead of a job that could not be unpickled here: says so for every number."""
+    hint = f"the worker could not read it: {reason}"
+    allowed = "1 for a problem that other processes cannot load"
+    raise InvalidParameter("workers", allowed, "more", hint)
 
 
 def _no_job(number: int) -> Any:

@@ -12,7 +12,7 @@ from firststep.problem import Problem, Sizes
 from firststep.readouts import ReadoutLaw
 
 if TYPE_CHECKING:
-    from firststep.simulation.backends import Backend, Draws
+    from firststep.simulation.backends import Backend, Draws, Place
     from firststep.simulation.data.rows import Data
     from firststep.simulation.design import Design
     from firststep.typing import Array, Float
@@ -36,7 +36,7 @@ def draw_readout(backend: Backend, draws: Draws, law: ReadoutLaw, width: int) ->
 
 
 def gradient(
-    data: Data, weights: Float[Array, "d N"], readout: Float[Array, " N"], batch: Any
+    data: Data, weights: Float[Array, "d N"], readout: Float[Array, " N"], batch: int
 ) -> tuple[Float[Array, "d N"], Float[Array, "d 2"]]:
     """G = (1/n0) X^T [(r a^T) o s'(X W)], r = y - p s(X W) a, and (1/n0) X^T [r, y].
 
@@ -50,7 +50,7 @@ def gradient(
     prefactor = 1 / math.sqrt(width) if design.training.parameterization == "mean-field" else 1.0
     errors = data.draws.vector("step noise", n0, batch)
 
-    def add_block(carry: tuple[Any, Any], start: Any, count: int) -> tuple[Any, Any]:
+    def add_block(carry: tuple[Any, Any], start: Place, count: int) -> tuple[Any, Any]:
         total, moments = carry
         inputs = data.inputs("step", start, count, batch)
         targets = data.labels(inputs, backend.slice(errors, start, count))
@@ -86,12 +86,8 @@ class SpikedLaw:
     def of(cls, problem: Problem, sizes: Sizes) -> SpikedLaw:
         rate = problem.learning_rate(sizes.width) / math.sqrt(sizes.width)
         alpha0 = sizes.step_samples / sizes.dimension
-        student, slope, teacher = (
-            problem.student.moments,
-            problem.student.slope_moments,
-            problem.teacher.moments,
-        )
-        output = problem.readout.mean * student.mean
+        slope, teacher = problem.student.slope_moments, problem.teacher.moments
+        output = problem.readout.mean * problem.student.moments.mean
         mean = teacher.mean - output
         square = teacher.second_moment + problem.noise**2 - 2 * output * teacher.mean + output**2
         norm = math.sqrt(teacher.linear**2 + square / alpha0)

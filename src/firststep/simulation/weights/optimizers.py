@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from firststep.simulation.kinds import OPTIMIZERS, Optimizer
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from firststep.problem import Sizes
     from firststep.typing import Array, Float
 
@@ -28,7 +30,7 @@ class Momentum(Optimizer):
     """M = 0.9 M + G, W + eta M (heavy ball); the first step is that of the gradient."""
 
     name, meaning, state_arrays = "momentum", "M = 0.9 M + G, W + eta M", 1
-    _sum: Any = None
+    _sum: Float[Array, "d N"] | None = None
 
     def change(self, gradient: Float[Array, "d N"]) -> Float[Array, "d N"]:
         self._sum = _faded(self._sum, FRICTION, gradient)
@@ -47,11 +49,11 @@ class Adam(Optimizer):
     name, meaning = "adam", "W + (eta/sqrt(N d)) Mh/(sqrt Sh + 1e-8)"
     state_arrays, starts_as_gradient = 4, False  # M, S and two while they change
 
-    def __init__(self, sizes: Sizes, xp: Any, learning_rate: float) -> None:
+    def __init__(self, sizes: Sizes, xp: ModuleType, learning_rate: float) -> None:
         rate = learning_rate / math.sqrt(sizes.width * sizes.dimension)
         super().__init__(sizes, xp, rate)
-        self._mean: Any = None
-        self._square: Any = None
+        self._mean: Float[Array, "d N"] | None = None
+        self._square: Float[Array, "d N"] | None = None
         self._steps = 0
 
     def change(self, gradient: Float[Array, "d N"]) -> Float[Array, "d N"]:
@@ -67,7 +69,9 @@ class Adam(Optimizer):
         return (self.learning_rate / (1 - FRICTION**self._steps)) * self._mean / size
 
 
-def _faded(old: Any, factor: float, new: Float[Array, "d N"]) -> Any:
+def _faded(
+    old: Float[Array, "d N"] | None, factor: float, new: Float[Array, "d N"]
+) -> Float[Array, "d N"]:
     """factor * old + new, in place on NumPy: the state is as large as the layer."""
     if old is None:
         return new
