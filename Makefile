@@ -7,7 +7,8 @@ BIN := .venv/bin
 READY := .venv/ready
 JOBS ?= 2
 # Whole files go to a worker, so that what a file prepares is prepared once; tests/conftest.py puts the longest files first.
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
+# One thread each, said before anything loads NumPy.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
 # The fast core: the rules of the house, expressions and activations, problems and results, quadrature, the parts of the theory,
 # the given layer, the network kernel and the ridge path against plain versions, teachers, experiments, the store.
 CORE := $(addprefix tests/,test_architecture.py test_activations.py test_expressions.py test_problem.py test_results.py test_store.py \

@@ -22,6 +22,14 @@ os.environ.setdefault(
     "--xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false",
 )
 
+# A program runs in the thread that asks for it: one run in a hundred hung in JAX's own threads.
+os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
+
+# Some machines forbid to keep compiled modules; each of the processes that tests start would then
+# compile a hundred.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Large arrays go back to the system when they are freed (glibc keeps them otherwise).
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**23))
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**23))

@@ -191,7 +191,7 @@ def test_figures_with_a_computation_of_their_own_are_made_at_any_size(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = import_module(f"firststep.figures.{name.replace('-', '_')}")
-    monkeypatch.setattr(module, "Workers", InThisProcess)
+    monkeypatch.setattr("firststep.figures.core.Workers", InThisProcess)
     if name == "beyond-multi-step":
         monkeypatch.setattr(module, "SHOWN", (0, 1, 3))
     figure = catalogue.figure(name)
