@@ -5,8 +5,10 @@ The results are the same.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.util
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -110,6 +112,9 @@ class Dask:
 
         self._own = isinstance(client, str)
         if self._own:
+            for name in logging.root.manager.loggerDict:
+                if name.split(".")[0] == "distributed":  # we say ourselves that it is gone
+                    logging.getLogger(name).setLevel(logging.CRITICAL)
             try:
                 client = Client(client, timeout=_DASK_TIMEOUT, set_as_default=False)
             except (OSError, ValueError, TimeoutError) as error:
@@ -127,6 +132,16 @@ class Dask:
         return f"a Dask cluster of {workers} worker{'s' if workers != 1 else ''}"
 
     def run(self, units: Sequence[Unit]) -> Iterator[list[Record]]:
+        """A cluster that is gone ends the run: what came before is in the store."""
+        try:
+            yield from self._run(units)
+        except (Exception, asyncio.CancelledError) as error:
+            raise WorkerFailed(
+                f"the Dask cluster does not answer any more ({type(error).__name__}): "
+                "finished results are kept, and the same command continues"
+            ) from None
+
+    def _run(self, units: Sequence[Unit]) -> Iterator[list[Record]]:
         from distributed import as_completed
 
         threads = sum(self.client.nthreads().values())

@@ -242,8 +242,11 @@ def serve() -> None:
             payload = pickle.dumps(answer)
         except Exception:
             payload = pickle.dumps(("failed", WorkerFailed(repr(answer[1])), None))
-        answers.write(payload)
-        answers.flush()
+        try:
+            answers.write(payload)
+            answers.flush()
+        except OSError:  # the parent died meanwhile: nobody to tell
+            os._exit(0)
 
 
 class _Unreadable:
