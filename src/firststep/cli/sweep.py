@@ -82,19 +82,13 @@ def run(
     place = _place(experiment, store)
     print(question.describe(), file=sys.stderr)
     names = tuple(name for axis in question.axes for name in axis.values)
-    seen: list[Tally] = []
     with Watch(names) as watch, Store(place) as opened:
-
-        def keep(tally: Tally) -> None:
-            seen[:] = [tally]
-            watch(tally)
-
         try:
             done = advance(
-                question, opened, workers=workers, dask=dask, shard=shard, retry=retry, watch=keep
+                question, opened, workers=workers, dask=dask, shard=shard, retry=retry, watch=watch
             )
         except KeyboardInterrupt:
-            told = f"interrupted: {text(seen[0]) if seen else 'nothing new'} in {place}"
+            told = f"interrupted: {text(standing(question, opened).tally)} in {place}"
             raise Interrupted(None, f"{told}; the same command continues") from None
     _tell_spoiled(done.tally, "were computed again if this sweep needs them")
     print(f"{text(done.tally, names)}: {place}")
