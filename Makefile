@@ -11,9 +11,9 @@ JOBS ?= 2
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
 # The fast core: the rules of the house, expressions and activations, problems and results, quadrature, the parts of the theory,
 # the given layer, the network kernel and the ridge path against plain versions, teachers, experiments, the store.
-CORE := $(addprefix tests/,test_architecture.py test_activations.py test_expressions.py test_problem.py test_results.py test_store.py \
+CORE := $(addprefix tests/,test_architecture.py test_activations.py test_expressions.py test_problem.py test_results.py \
 	numerics theory/one_step/test_parts.py theory/one_step/test_optimum.py theory/given_layer \
-	simulation/fit simulation/models simulation/data/test_teachers.py sweep/test_experiment.py)
+	store simulation/fit simulation/models simulation/data/test_teachers.py sweep/test_experiment.py)
 
 .PHONY: demo check core test test-slow numbers lint format types unit bench docs notebooks lock clean
 

@@ -25,7 +25,7 @@ SOURCE = ROOT / "src" / "firststep"
 # theory and simulation share problem and numerics, never each other.
 ROOMS: dict[str, list[set[str]]] = {
     "": [
-        {"errors", "typing"},
+        {"errors", "typing", "writing"},
         {"registry", "checks", "records", "numerics", "readouts"},
         {"expressions"},
         {"kinks"},
@@ -97,6 +97,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"spectra"},
     ],
     "estimators": [{"rows", "kernel"}, {"ridge_path"}, {"training"}, {"learners"}],
+    "store": [{"record", "pages"}, {"database"}, {"rescue"}],
     "sweep": [
         {"grid", "units"},
         {"asked", "executors"},

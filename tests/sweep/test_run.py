@@ -55,7 +55,7 @@ def test_a_second_run_computes_nothing_and_a_changed_axis_only_what_is_new(
     replicates = [unit for unit in calls if isinstance(unit, Replicate)]
     old = [unit for unit in replicates if unit.problem.alpha in (1, 2)]
     assert len(old) == 2 * 2 * 3
-    assert all(unit.problem.ridges == (1.0,) for unit in old)
+    assert all(unit.kept == {1.0} for unit in old)
     assert len([unit for unit in replicates if unit.problem.alpha == 8]) == 2 * 3
 
 

@@ -24,6 +24,7 @@ from firststep.store import Store
 from firststep.sweep.engine import Tally
 from firststep.sweep.run import Sweep, advance, read, results, standing
 from firststep.sweep.watching import Watch, text
+from firststep.writing import is_standard_output, write_text
 
 EXAMPLE = Path("experiment.toml")
 PICTURES = (".png", ".pdf", ".svg")
@@ -34,6 +35,10 @@ Experiment = Annotated[
 Place = Annotated[
     Path | None, Parameter(help="file of results; default: the experiment's name with .db")
 ]
+
+
+def _target(what: str) -> Parameter:
+    return Parameter(help=f"write {what}; - is standard output", allow_leading_hyphen=True)
 
 
 def init(
@@ -48,7 +53,7 @@ def init(
         )
     example = files("firststep.sweep").joinpath("example.toml").read_text(encoding="utf-8")
     with _writing("path", path):
-        path.write_text(example.replace("EXPERIMENT", str(path)), encoding="utf-8")
+        write_text(path, example.replace("EXPERIMENT", str(path)))
     print(f"wrote {path}; next: firststep sweep run {path}")
     return 0
 
@@ -77,20 +82,15 @@ def run(
     place = _place(experiment, store)
     print(question.describe(), file=sys.stderr)
     names = tuple(name for axis in question.axes for name in axis.values)
-    seen: list[Tally] = []
     with Watch(names) as watch, Store(place) as opened:
-
-        def keep(tally: Tally) -> None:
-            seen[:] = [tally]
-            watch(tally)
-
         try:
             done = advance(
-                question, opened, workers=workers, dask=dask, shard=shard, retry=retry, watch=keep
+                question, opened, workers=workers, dask=dask, shard=shard, retry=retry, watch=watch
             )
         except KeyboardInterrupt:
-            told = f"interrupted: {text(seen[0]) if seen else 'nothing new'} in {place}"
+            told = f"interrupted: {text(standing(question, opened).tally)} in {place}"
             raise Interrupted(None, f"{told}; the same command continues") from None
+    _tell_spoiled(done.tally, "were computed again if this sweep needs them")
     print(f"{text(done.tally, names)}: {place}")
     return _tell_failures(done.failures)
 
@@ -103,8 +103,9 @@ def status(
 ) -> int:
     """Say how far a sweep is, and what failed. Exit code 1 if something failed."""
     question, place = read(experiment), _place(experiment, store)
-    with Store(place, create=False) as opened:
+    with Store(place, readonly=True) as opened:
         tally, failures = standing(question, opened)
+    _tell_spoiled(tally, "are left out; firststep sweep run computes them again")
     if json:
         told = {
             "name": question.name,
@@ -112,6 +113,7 @@ def status(
             "finished": tally.finished,
             "failed": len(failures),
             "failures": list(failures),
+            "spoiled": tally.spoiled,
             "store": str(place),
         }
         print(jsonlib.dumps(told))
@@ -125,13 +127,9 @@ def export(
     experiment: Experiment,
     *,
     store: Place = None,
-    csv: Annotated[Path | None, Parameter(help="write a CSV file, one row per result")] = None,
-    parquet: Annotated[
-        Path | None, Parameter(help="write a Parquet file, one row per result")
-    ] = None,
-    netcdf: Annotated[
-        Path | None, Parameter(help="write a netCDF file with the axes as dimensions")
-    ] = None,
+    csv: Annotated[Path | None, _target("a CSV file, one row per result")] = None,
+    parquet: Annotated[Path | None, _target("a Parquet file, one row per result")] = None,
+    netcdf: Annotated[Path | None, _target("a netCDF file with the axes as dimensions")] = None,
 ) -> int:
     """Write the results to files."""
     if not (csv or parquet or netcdf):
@@ -143,7 +141,8 @@ def export(
         if path is not None:
             with _writing("export", path):
                 write(path)
-            print(f"wrote {path}: {len(held.rows)} rows")
+            told = sys.stderr if is_standard_output(path) else sys.stdout
+            print(f"wrote {path}: {len(held.rows)} rows", file=told)
     if held.tally.finished < held.tally.wanted:
         finished = f"{held.tally.finished} of {held.tally.wanted} results"
         print(f"note: the sweep is not complete: {finished}", file=sys.stderr)
@@ -183,8 +182,9 @@ def plot(
 
 def repair(store: Annotated[Path, Parameter(help="a damaged file of results")]) -> int:
     """Save what can be read of a damaged store; the damaged file is kept beside it."""
-    count, kept = stores.repair(store)
-    print(f"saved {count} results in {store}; the damaged file is {kept}")
+    done = stores.repair(store)
+    spoiled = f"{done.spoiled} rows were spoiled and are left out; " if done.spoiled else ""
+    print(f"saved {done.saved} results in {store}; {spoiled}the damaged file is {done.kept}")
     return 0
 
 
@@ -209,8 +209,16 @@ def _place(experiment: Path, store: Path | None) -> Path:
 def _held(experiment: Path, store: Path | None) -> Sweep:
     """What the store holds of an experiment."""
     question = read(experiment)
-    with Store(_place(experiment, store), create=False) as place:
-        return results(question, place)
+    with Store(_place(experiment, store), readonly=True) as place:
+        held = results(question, place)
+    _tell_spoiled(held.tally, "are left out; firststep sweep run computes them again")
+    return held
+
+
+def _tell_spoiled(tally: Tally, fate: str) -> None:
+    if tally.spoiled:
+        told = f"{tally.spoiled} rows of the store are not what was written (their checksum says)"
+        print(f"warning: {told}: they {fate}", file=sys.stderr)
 
 
 def _tell_failures(failures: tuple[str, ...]) -> int:

@@ -21,6 +21,7 @@ class Tally:
     done: int = 0  # by this run
     refused: int = 0
     lost: int = 0
+    spoiled: int = 0  # rows of the store that are not what was written: computed again
     began: float = field(default_factory=time.monotonic)
     best: Record | None = None  # least risk of a result of this run
 
@@ -79,6 +80,7 @@ def execute(
     final = {DONE} if retry else {DONE, REFUSED}
     fresh = {key for key in asked if statuses.get(key) not in final}
     tally.found = tally.wanted - len(fresh)
+    tally.spoiled = len(store.spoiled)
     if watch is not None:
         watch(tally)
     if left:

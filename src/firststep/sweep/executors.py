@@ -5,8 +5,10 @@ The results are the same.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.util
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -111,6 +113,16 @@ class Dask:
         return f"a Dask cluster of {workers} worker{'s' if workers != 1 else ''}"
 
     def run(self, units: Sequence[Unit]) -> Iterator[list[Record]]:
+        """A cluster that is gone ends the run: what came before is in the store."""
+        try:
+            yield from self._run(units)
+        except (Exception, asyncio.CancelledError) as error:
+            raise WorkerFailed(
+                f"the Dask cluster does not answer any more ({type(error).__name__}): "
+                "finished results are kept, and the same command continues"
+            ) from None
+
+    def _run(self, units: Sequence[Unit]) -> Iterator[list[Record]]:
         from distributed import as_completed
 
         threads = sum(self.client.nthreads().values())
@@ -149,6 +161,9 @@ class Dask:
 def _connected(address: str) -> Client:
     from distributed import Client
 
+    for name in logging.root.manager.loggerDict:
+        if name.split(".")[0] == "distributed":  # of a scheduler that is gone we say so ourselves
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return Client(address, timeout=_DASK_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from firststep.checks import whole
-from firststep.errors import InvalidParameter
+from firststep.errors import InvalidParameter, StoreError
 from firststep.store import LOST, REFUSED, Store
 from firststep.sweep import table
 from firststep.sweep.engine import Tally, Watcher, execute
@@ -155,7 +155,20 @@ def advance(
     executor: Executor = Dask(dask) if dask is not None else ThisMachine(workers)
     tally = execute(units, store, executor, experiment=experiment.name, retry=retry, watch=watch)
     keys = {wanted.key for unit in units for wanted in unit.wanted}
-    return State(tally, _failures(store, keys, store.statuses()))
+    return State(tally, _failures(store, keys, _counted(store, keys, tally)))
+
+
+def _counted(store: Store, keys: set[str], tally: Tally) -> dict[str, str]:
+    """What is on the disk, read anew: nothing is said to be done that is not there."""
+    with Store(store.path, readonly=True) as found:
+        statuses = found.statuses()
+    there = sum(key in statuses for key in keys)
+    if there < tally.finished:
+        raise StoreError(
+            f"{store.path} has {there} of the {tally.finished} results of this sweep: it was "
+            "changed by something else while the sweep ran; the same command computes the rest"
+        )
+    return statuses
 
 
 def standing(experiment: Experiment, store: Store) -> State:
@@ -176,7 +189,9 @@ def results(experiment: Experiment, store: Store) -> Sweep:
 
 def _state(store: Store, keys: set[str], statuses: Mapping[str, str]) -> State:
     return State(
-        Tally(wanted=len(keys), found=sum(key in statuses for key in keys)),
+        Tally(
+            wanted=len(keys), found=sum(key in statuses for key in keys), spoiled=len(store.spoiled)
+        ),
         _failures(store, keys, statuses),
     )
 

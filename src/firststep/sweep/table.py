@@ -7,8 +7,7 @@ import gc
 import importlib.util
 import json
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +20,7 @@ from firststep.simulation.models.measuring import SCALARS
 from firststep.store import DONE, key_of
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.units import PREDICTED, Predictions, Replicate, Wanted, identity
+from firststep.writing import write_file
 
 if TYPE_CHECKING:
     import pandas
@@ -129,7 +129,7 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
             # None is written as nothing.
             writer.writerows([row.get(name) for name in COLUMNS] for row in rows)
 
-    _replace(path, write)
+    write_file(path, write)
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
@@ -163,7 +163,7 @@ def write_parquet(rows: Sequence[Row], path: Path) -> None:
     import pyarrow.parquet
 
     table = pyarrow.table(columns(rows))
-    _replace(path, lambda partial: pyarrow.parquet.write_table(table, partial))
+    write_file(path, lambda partial: pyarrow.parquet.write_table(table, partial))
 
 
 def dataset(experiment: Experiment, rows: Sequence[Row]) -> xarray.Dataset:
@@ -270,7 +270,7 @@ def _fields_key(fields: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def write_netcdf(data: xarray.Dataset, path: Path) -> None:
     """NetCDF 3 by SciPy: needs nothing but xarray."""
-    _replace(path, lambda partial: data.to_netcdf(partial, engine="scipy"))
+    write_file(path, lambda partial: data.to_netcdf(partial, engine="scipy"))
 
 
 def _require(package: str) -> None:
@@ -278,13 +278,3 @@ def _require(package: str) -> None:
         raise BackendUnavailable(
             package, "installed for this", "nothing", "try: pip install 'firststep[tables]'"
         )
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """A file that is there whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        write(partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

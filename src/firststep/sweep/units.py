@@ -161,6 +161,7 @@ class Replicate:
     seed: int
     replicate: int
     options: Mapping[str, Any] = field(default_factory=dict)
+    kept: frozenset[float] | None = None  # the ridge values whose records are wanted; None: all
 
     @property
     def computation(self) -> str:
@@ -169,14 +170,22 @@ class Replicate:
     @property
     def wanted(self) -> tuple[Wanted, ...]:
         computation = self.computation
-        return tuple(
-            Wanted(text, computation, self.replicate)
-            for text in _identities(_without_step(self.problem, self.model))
-        )
+        texts = _identities(_without_step(self.problem, self.model))
+        return tuple(Wanted(texts[place], computation, self.replicate) for place in self._places)
 
-    def only(self, ridges: Sequence[float]) -> Replicate:
-        """The same replicate at some of its ridge values."""
-        return replace(self, problem=self.problem.replace(ridge=tuple(ridges)))
+    @property
+    def _places(self) -> list[int]:
+        """Of the ridge values whose records are wanted."""
+        ridges = self.problem.ridges
+        return [place for place, r in enumerate(ridges) if self.kept is None or r in self.kept]
+
+    def only(self, ridges: Iterable[float]) -> Replicate:
+        """The same replicate with the records of some ridge values.
+
+        All of them are computed: how a ridge path is solved depends on its length, and the last
+        digits with it. So a result is the same to the bit whatever was there before.
+        """
+        return replace(self, kept=frozenset(ridges))
 
     def records(self) -> list[Record]:
         begin = time.perf_counter()
@@ -196,7 +205,7 @@ class Replicate:
         seconds = (time.perf_counter() - begin) / len(self.wanted)
         several = isinstance(self.problem.ridge, tuple)
         records = []
-        for place, wanted in enumerate(self.wanted):
+        for place, wanted in zip(self._places, self.wanted, strict=True):
             numbers: dict[str, float | None] = {}
             arrays: dict[str, Any] = {}
             for name, values in found.measurements.items():
@@ -259,13 +268,8 @@ def remaining(
             continue
         claimed.update(keys)
         if isinstance(unit, Replicate) and not all(missing):
-            unit = unit.only(
-                [
-                    ridge
-                    for ridge, is_missing in zip(unit.problem.ridges, missing, strict=True)
-                    if is_missing
-                ]
-            )
+            pairs = zip(unit.problem.ridges, missing, strict=True)
+            unit = unit.only(ridge for ridge, is_missing in pairs if is_missing)
         left.append(unit)
     return left
 

@@ -247,8 +247,11 @@ def serve() -> None:
         except Exception:
             told = message if answer[0] else answer[1]
             payload = pickle.dumps((False, WorkerFailed(repr(told))))
-        answers.write(payload)
-        answers.flush()
+        try:
+            answers.write(payload)
+            answers.flush()
+        except OSError:  # the parent died meanwhile: nobody to tell
+            os._exit(0)
 
 
 def _unreadable(reason: str, number: int) -> Any:

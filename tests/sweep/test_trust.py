@@ -1,0 +1,179 @@
+"""A sweep says what is on the disk: nothing more, and to the last bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from firststep import run_sweep
+from firststep.errors import StoreError
+from firststep.store import Store
+from firststep.sweep.run import advance, read
+from tests.processes import alive, children, eventually
+from tests.sweep.helpers import contents, finish, long_file, start, table
+
+RIDGES = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]  # long enough for another solver than few
+
+
+@pytest.mark.parametrize("missing", [1, 3, 6])
+def test_some_ridges_of_a_unit_are_computed_to_the_same_bit(tmp_path: Path, missing: int) -> None:
+    asked = table(axes=dict(alpha=[0.7, 2], ridge=RIDGES))
+    path = tmp_path / "a.db"
+    run_sweep(asked, path, workers=1)
+    before = contents(path)
+    gone = " OR ".join(f"problem LIKE '%\"ridge\":{ridge}%'" for ridge in RIDGES[:missing])
+    connection = sqlite3.connect(path)
+    assert connection.execute(f"DELETE FROM results WHERE {gone}").rowcount > 10
+    connection.commit()
+    connection.close()
+    assert len(contents(path)) < len(before)
+    run_sweep(asked, path, workers=1)
+    assert contents(path) == before
+
+
+def test_a_spoiled_result_is_told_left_out_and_computed_again(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(
+        '[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n'
+        "[axes]\nridge=[0.01, 0.1, 1.0]\n[predict]\n"
+    )
+    store = path.with_suffix(".db")
+    assert finish(start("sweep", "run", path))[0] == 0
+    before = contents(store)
+    connection = sqlite3.connect(store)
+    connection.execute("UPDATE results SET numbers='{\"risk\":0.123456}' WHERE id=2")
+    connection.commit()
+    connection.close()
+    code, out, err = finish(start("sweep", "status", path))
+    assert (code, "2 of 3 results" in out) == (0, True)
+    assert "warning: 1 rows of the store are not what was written" in err
+    code, out, err = finish(start("sweep", "export", path, "--csv", tmp_path / "a.csv"))
+    assert code == 0
+    assert "left out" in err
+    assert "0.123456" not in (tmp_path / "a.csv").read_text()
+    code, out, err = finish(start("sweep", "run", path))
+    assert (code, "3 of 3 results" in out) == (0, True)
+    assert "computed again" in err
+    assert contents(store) == before
+    code, _, err = finish(start("sweep", "status", path))
+    assert "warning" not in err
+
+
+def test_repair_is_refused_while_a_sweep_runs(tmp_path: Path) -> None:
+    path = long_file(tmp_path, replicates=2000)
+    store = path.with_suffix(".db")
+    process = start("sweep", "run", path, "--workers", 1)
+    assert eventually(lambda: store.exists() and len(contents(store)) > 3)
+    for _ in range(2):
+        before = contents(store)
+        code, _, err = finish(start("sweep", "repair", store))
+        assert (code, process.poll()) == (1, None)
+        assert "is in use" in err
+        assert before.items() <= contents(store).items()
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 130
+    assert f"interrupted: {len(contents(store))} of 6003 results" in err
+
+
+def test_a_sweep_whose_store_is_replaced_notices(tmp_path: Path) -> None:
+    """Moved away by hand: the sweep does not go on writing to nobody."""
+    path = long_file(tmp_path, replicates=60)
+    store = path.with_suffix(".db")
+    process = start("sweep", "run", path, "--workers", 1)
+    assert eventually(lambda: store.exists() and len(contents(store)) > 3)
+    store.rename(tmp_path / "elsewhere.db")
+    code, out, err = finish(process)
+    assert code == 1
+    assert "moved away or replaced" in err
+    assert "183 of 183" not in out
+    assert "Traceback" not in err
+
+
+def test_what_is_said_to_be_done_is_counted_on_the_disk(tmp_path: Path) -> None:
+    """Another program takes results away at the last moment."""
+    asked = read(table())
+    path = tmp_path / "a.db"
+
+    def take_away(tally: object) -> None:
+        if getattr(tally, "finished") == getattr(tally, "wanted"):  # noqa: B009
+            connection = sqlite3.connect(path)
+            connection.execute("DELETE FROM results WHERE id=1")
+            connection.commit()
+            connection.close()
+
+    with Store(path) as store, pytest.raises(StoreError, match="the same command computes"):
+        advance(asked, store, workers=1, watch=take_away)
+    assert run_sweep(table(), path, workers=1).complete
+
+
+def test_workers_whose_sweep_was_killed_say_nothing(tmp_path: Path) -> None:
+    path = long_file(tmp_path)
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "firststep.cli", "sweep", "run", str(path), "--workers", "2"],
+            stdout=said,
+            stderr=said,
+        )
+        store = path.with_suffix(".db")
+        assert eventually(lambda: store.exists() and len(contents(store)) > 20)
+        workers = children(process.pid)
+        process.kill()
+        process.wait()
+    assert eventually(lambda: not any(alive(pid) for pid in workers))
+    assert "Error" not in (tmp_path / "said").read_text()
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_export_to_standard_output(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(
+        '[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n'
+        "[axes]\nridge=[0.01, 0.1, 1.0]\n[predict]\n"
+    )
+    run_sweep(path, path.with_suffix(".db"), workers=1)
+    code, out, err = finish(start("sweep", "export", path, "--csv", name))
+    assert code == 0, err
+    assert out.startswith("verb,")
+    assert len(out.splitlines()) == 4
+    assert "wrote" in err
+    command = [sys.executable, "-m", "firststep.cli", "sweep", "export", path, "--csv", name]
+    with (tmp_path / "out.csv").open("w") as file:
+        file.write("before\n")
+        file.flush()
+        subprocess.run(command, stdout=file, stderr=subprocess.DEVNULL, check=True)
+    assert (tmp_path / "out.csv").read_text() == "before\n" + out
+
+
+def test_export_through_links_and_pipes(tmp_path: Path) -> None:
+    held = run_sweep(table(simulate={"dimension": 20, "replicates": 1}), workers=1)
+    real, link, pipe = tmp_path / "real.csv", tmp_path / "link.csv", tmp_path / "pipe.csv"
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    held.to_csv(link)
+    assert link.is_symlink()
+    assert real.read_text().startswith("verb,")
+    assert real.stat().st_mode & 0o777 == 0o600
+    os.mkfifo(pipe)
+    read_from: list[str] = []
+    reader = threading.Thread(target=lambda: read_from.append(pipe.read_text()))
+    reader.start()
+    held.to_csv(pipe)
+    reader.join(timeout=30)
+    assert pipe.is_fifo()
+    assert read_from == [real.read_text()]
+    hanging = tmp_path / "hanging.csv"
+    hanging.symlink_to(tmp_path / "new.csv")
+    held.to_csv(hanging)
+    assert hanging.is_symlink()
+    assert (tmp_path / "new.csv").read_text() == real.read_text()
+    with pytest.raises(IsADirectoryError):
+        held.to_csv(tmp_path)
