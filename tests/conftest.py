@@ -28,7 +28,6 @@ os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
 # Some machines forbid to keep compiled modules; each of the processes that tests start would then
 # compile a hundred.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 # Large arrays go back to the system when they are freed (glibc keeps them otherwise).
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**23))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from firststep.errors import BackendUnavailable, InvalidParameter
+from firststep.writing import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,5 +166,5 @@ def style_key(axes: Axes, label: str, style: str) -> None:
 def save(drawing: Figure, path: Path) -> Path:
     """Write the figure; the ending of the name chooses the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path)
+    write_file(path, drawing.savefig)
     return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 from firststep.theory.spectrum.resolvent import MATRICES
 from firststep.typing import Array
+from firststep.writing import write_csv
 
 if TYPE_CHECKING:
     from firststep.typing import Float
@@ -189,8 +189,7 @@ class Spectrum(Shown):
         for level in self.levels:
             lines.append((f"{level.name}, theory", level.theory, "", ""))
             lines.append((f"{level.name}, simulated", level.simulated, "", level.standard_error))
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(lines)
+        write_csv(path, lines)
         return path
 
 

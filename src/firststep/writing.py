@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,6 +39,16 @@ def write_file(path: str | Path, write: Callable[[Path], object]) -> None:
 def write_text(path: str | Path, text: str) -> None:
     """A text, in UTF-8."""
     write_file(path, lambda new: new.write_text(text, encoding="utf-8", newline=""))
+
+
+def write_csv(path: str | Path, lines: Iterable[Iterable[object]]) -> None:
+    """A table; None is an empty cell."""
+
+    def write(new: Path) -> None:
+        with new.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(lines)
+
+    write_file(path, write)
 
 
 def is_standard_output(path: str | Path) -> bool:

@@ -27,6 +27,7 @@ from firststep.store import DONE, Record, Store
 from firststep.sweep.engine import Watcher, execute, results_of
 from firststep.sweep.executors import Executor
 from firststep.sweep.units import Replicate, Wanted, describe
+from firststep.writing import write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -249,10 +250,8 @@ def make(
         f"{figure.name} ({figure.source}), {'full' if scale.full else 'quick'}: "
         f"d = {scale.dimension}, {scale.replicates} replicates, seed {figure.seed}"
     )
-    files[3].write_text(f"{about}\n{figure.caption}\n{verdict}\n", encoding="utf-8")
-    files[4].write_text(
-        json.dumps(summary(figure, scale, verdict), indent=1) + "\n", encoding="utf-8"
-    )
+    write_text(files[3], f"{about}\n{figure.caption}\n{verdict}\n")
+    write_text(files[4], json.dumps(summary(figure, scale, verdict), indent=1) + "\n")
     return Made(figure, tuple(rows), verdict, tuple(files))
 
 

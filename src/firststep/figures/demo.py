@@ -6,7 +6,6 @@ figures 1 and 3(c): psi2 = N/d = 2, ridge 1e-3, noise 0.1, Gaussian readout, n0 
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from firststep.results import Interrupted, Simulation, aligned, with_error
 from firststep.simulation.running.simulate import available_cores, simulate
 from firststep.simulation.running.workers import Workers
 from firststep.theory.one_step.predict import predict
+from firststep.writing import write_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,10 +156,7 @@ def write(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
     """The figure as PNG and its data as CSV."""
     prepare(folder)
     table = folder / "demo.csv"
-    with table.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(table, [list(rows[0]), *(row.values() for row in rows)])
     with plots.figure() as (drawing, axes):
         draw(rows, axes)
         return plots.save(drawing, folder / "demo.png"), table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import scipy.stats
 from firststep.figures.shape import Curve, Panel, Row, at_x
 from firststep.problem import Problem
 from firststep.results import Estimate
+from firststep.writing import write_csv
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -156,14 +156,9 @@ def row_of(
 
 def write_table(rows: Sequence[Row], path: Path) -> None:
     """The rows as CSV; what is not there is left empty."""
-    extra = sorted({name for row in rows for name in row} - set(COLUMNS))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [*COLUMNS, *extra], restval="")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow(
-                {
-                    name: "" if isinstance(value, float) and math.isnan(value) else value
-                    for name, value in row.items()
-                }
-            )
+    names = [*COLUMNS, *sorted({name for row in rows for name in row} - set(COLUMNS))]
+
+    def cell(value: object) -> object:
+        return None if isinstance(value, float) and math.isnan(value) else value
+
+    write_csv(path, [names, *([cell(row.get(name)) for name in names] for row in rows)])

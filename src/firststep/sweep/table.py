@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gc
 import importlib.util
 import json
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from firststep import writing
 from firststep.errors import BackendUnavailable
 from firststep.problem import Problem
 from firststep.simulation.models.measuring import SCALARS
 from firststep.store import DONE, key_of
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.units import PREDICTED, Predictions, Replicate, Wanted, identity
-from firststep.writing import write_file
 
 if TYPE_CHECKING:
     import pandas
@@ -121,15 +120,7 @@ def summary(rows: Sequence[Row]) -> list[Row]:
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """All rows; a number that is not there is left empty."""
-
-    def write(partial: Path) -> None:
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            # None is written as nothing.
-            writer.writerows([row.get(name) for name in COLUMNS] for row in rows)
-
-    write_file(path, write)
+    writing.write_csv(path, [COLUMNS, *([row.get(name) for name in COLUMNS] for row in rows)])
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
@@ -163,7 +154,7 @@ def write_parquet(rows: Sequence[Row], path: Path) -> None:
     import pyarrow.parquet
 
     table = pyarrow.table(columns(rows))
-    write_file(path, lambda partial: pyarrow.parquet.write_table(table, partial))
+    writing.write_file(path, lambda partial: pyarrow.parquet.write_table(table, partial))
 
 
 def dataset(experiment: Experiment, rows: Sequence[Row]) -> xarray.Dataset:
@@ -270,7 +261,7 @@ def _fields_key(fields: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def write_netcdf(data: xarray.Dataset, path: Path) -> None:
     """NetCDF 3 by SciPy: needs nothing but xarray."""
-    write_file(path, lambda partial: data.to_netcdf(partial, engine="scipy"))
+    writing.write_file(path, lambda partial: data.to_netcdf(partial, engine="scipy"))
 
 
 def _require(package: str) -> None:

@@ -28,6 +28,7 @@ from firststep.web.checked import Json
 from firststep.web.presets import DEFAULTS
 from firststep.web.single_file import single_file
 from firststep.web.words import QUANTITIES, SPLIT
+from firststep.writing import write_text
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -71,7 +72,7 @@ def write_page(path: Path, problem: Problem) -> int:
     )
     text = single_file(shipped(problem, axes, cores))
     try:
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
     except OSError as error:
         raise InvalidParameter(
             "export", "a file that can be written", str(path), error.strerror or ""
