@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -21,6 +24,14 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
     "--xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false",
 )
+
+# What one process has compiled serves the others of this run.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    folder = tempfile.mkdtemp(prefix="firststep-compiled-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", folder)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # A program runs in the thread that asks for it: one run in a hundred hung in JAX's own threads.
 os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
@@ -53,12 +64,17 @@ settings.load_profile("firststep")
 # Files that take longest, longest first: workers get whole files, and none should begin a long one
 # when the other is about to end.
 LONGEST = (
+    "test_notebooks.py",
+    "test_network.py",
     "test_page.py",
     "test_faults.py",
-    "test_notebooks.py",
     "test_differentiable.py",
-    "test_network.py",
+    "test_predict.py",
     "test_server.py",
+    "test_docs.py",
+    "test_estimators.py",
+    "test_spectra.py",
+    "test_cli.py",
 )
 
 

@@ -269,6 +269,16 @@ def test_a_store_on_a_medium_that_cannot_be_written_is_read(tmp_path: Path, with
         subprocess.run(["umount", str(folder)], check=True)
 
 
+def test_reading_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    filled(path, 3)
+    with Store(path, readonly=True) as store:
+        assert len(store.statuses()) == 3
+        with pytest.raises(StoreError):
+            store.add([record(4)], 0)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.db"]
+
+
 def test_a_store_of_an_older_version_gets_its_checksums(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     filled(path, 20)

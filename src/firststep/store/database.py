@@ -134,9 +134,14 @@ class Store:
             self.close()
 
     def _reading(self) -> sqlite3.Connection:
-        """A connection that writes nothing beside the file either, where that cannot be done."""
+        """A connection that changes no result, where nothing can be written beside the file too.
+
+        It may write where that is allowed: the last to leave a store takes its log away.
+        """
         try:
-            return _connected(self.path, "mode=ro")
+            connection = _connected(self.path, "mode=rw")
+            connection.execute("PRAGMA query_only=ON")
+            return connection
         except sqlite3.OperationalError as error:
             if "unable to open" not in str(error) and "readonly" not in str(error):
                 raise
