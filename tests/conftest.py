@@ -61,19 +61,19 @@ from firststep import Problem
 settings.register_profile("firststep", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("firststep")
 
-# Files that take longest, longest first: workers get whole files, and none should begin a long one
-# when the other is about to end.
+# Files that take longest first: workers get whole files, and none should begin a long one when the
+# other is about to end. Beside the notebooks, whose kernels take memory, those that take none.
 LONGEST = (
     "test_notebooks.py",
+    "test_predict.py",
+    "test_spectra.py",
+    "test_faults.py",
     "test_network.py",
     "test_page.py",
-    "test_faults.py",
     "test_differentiable.py",
-    "test_predict.py",
     "test_server.py",
     "test_docs.py",
     "test_estimators.py",
-    "test_spectra.py",
     "test_cli.py",
 )
 
@@ -87,9 +87,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="JAX is not installed: firststep[jax]"))
 
 
-MOST = (
-    700_000_000  # bytes a process of the tests may keep after a test; a compiled program has 1.5 MB
-)
+# Bytes a process of the tests may keep after a test: a compiled program has 1.5 MB, and is soon
+# loaded again from the folder above.
+MOST = 550_000_000
 
 
 def forget_compiled_programs() -> None:

@@ -17,7 +17,7 @@ from firststep.errors import StoreError
 from firststep.store import Store
 from firststep.sweep.run import advance, read
 from tests.processes import alive, children, eventually
-from tests.sweep.helpers import contents, finish, long_file, start, table
+from tests.sweep.helpers import contents, finish, long_file, run, start, table
 
 RIDGES = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]  # long enough for another solver than few
 
@@ -38,32 +38,42 @@ def test_some_ridges_of_a_unit_are_computed_to_the_same_bit(tmp_path: Path, miss
     assert contents(path) == before
 
 
-def test_a_spoiled_result_is_told_left_out_and_computed_again(tmp_path: Path) -> None:
-    path = tmp_path / "small.toml"
+def small_file(folder: Path) -> Path:
+    """An experiment of three predictions."""
+    path = folder / "small.toml"
     path.write_text(
         '[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n'
         "[axes]\nridge=[0.01, 0.1, 1.0]\n[predict]\n"
     )
+    return path
+
+
+def test_a_spoiled_result_is_told_left_out_and_computed_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = small_file(tmp_path)
     store = path.with_suffix(".db")
-    assert finish(start("sweep", "run", path))[0] == 0
+    assert run("sweep", "run", path, "--workers", 1) == 0
     before = contents(store)
     connection = sqlite3.connect(store)
     connection.execute("UPDATE results SET numbers='{\"risk\":0.123456}' WHERE id=2")
     connection.commit()
     connection.close()
-    code, out, err = finish(start("sweep", "status", path))
-    assert (code, "2 of 3 results" in out) == (0, True)
-    assert "warning: 1 rows of the store are not what was written" in err
-    code, out, err = finish(start("sweep", "export", path, "--csv", tmp_path / "a.csv"))
-    assert code == 0
-    assert "left out" in err
+    capsys.readouterr()
+    assert run("sweep", "status", path) == 0
+    said = capsys.readouterr()
+    assert "2 of 3 results" in said.out
+    assert "warning: 1 rows of the store are not what was written" in said.err
+    assert run("sweep", "export", path, "--csv", tmp_path / "a.csv") == 0
+    assert "left out" in capsys.readouterr().err
     assert "0.123456" not in (tmp_path / "a.csv").read_text()
-    code, out, err = finish(start("sweep", "run", path))
-    assert (code, "3 of 3 results" in out) == (0, True)
-    assert "computed again" in err
+    assert run("sweep", "run", path, "--workers", 1) == 0
+    said = capsys.readouterr()
+    assert "3 of 3 results" in said.out
+    assert "computed again" in said.err
     assert contents(store) == before
-    code, _, err = finish(start("sweep", "status", path))
-    assert "warning" not in err
+    assert run("sweep", "status", path) == 0
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_repair_is_refused_while_a_sweep_runs(tmp_path: Path) -> None:
@@ -133,23 +143,17 @@ def test_workers_whose_sweep_was_killed_say_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
 def test_export_to_standard_output(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(
-        '[problem]\nstudent="tanh"\nteacher="sin"\nbeta=1\nalpha=2\n'
-        "[axes]\nridge=[0.01, 0.1, 1.0]\n[predict]\n"
-    )
-    run_sweep(path, path.with_suffix(".db"), workers=1)
-    code, out, err = finish(start("sweep", "export", path, "--csv", name))
-    assert code == 0, err
-    assert out.startswith("verb,")
-    assert len(out.splitlines()) == 4
-    assert "wrote" in err
+    """Behind what the shell has written to the same file, which stays there."""
+    path = small_file(tmp_path)
+    run_sweep(path, path.with_suffix(".db"), workers=1).to_csv(tmp_path / "direct.csv")
     command = [sys.executable, "-m", "firststep.cli", "sweep", "export", path, "--csv", name]
     with (tmp_path / "out.csv").open("w") as file:
         file.write("before\n")
         file.flush()
-        subprocess.run(command, stdout=file, stderr=subprocess.DEVNULL, check=True)
-    assert (tmp_path / "out.csv").read_text() == "before\n" + out
+        done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=True)
+    assert b"wrote" in done.stderr
+    out = (tmp_path / "out.csv").read_bytes()
+    assert out == b"before\n" + (tmp_path / "direct.csv").read_bytes()
 
 
 def test_export_through_links_and_pipes(tmp_path: Path) -> None:
