@@ -47,7 +47,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"cli"},
         {"__main__"},
     ],
-    "inputs": [{"files", "law", "numbers"}, {"data", "laws"}, {"texts"}],
+    "inputs": [{"files", "law"}, {"data", "laws"}, {"texts"}],
     "numerics": [
         {"library", "threads", "devices"},
         {"batches", "linear_algebra", "quadrature"},

@@ -28,6 +28,8 @@ ALLOWED = (
     "or a function of one array"
 )
 
+_ROUNDING = 1e-24  # of a mean square: what is left of a linear function has digits of no meaning
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -91,9 +93,9 @@ class Activation:
         """Points where s or s' may jump."""
         return kinks_of(self.expression)
 
-    def _expectation(self, what: str, integrands: Integrands) -> Expectation:
+    def _expectation(self, what: str, integrands: Integrands, floor: float = 0.0) -> Expectation:
         try:
-            return gaussian_expectation(integrands, self.kinks)
+            return gaussian_expectation(integrands, self.kinks, floor=floor)
         except NotIntegrable as error:
             allowed = f"an activation {what} square integrable under N(0, 1)"
             raise InvalidParameter("activation", allowed, str(self), str(error)) from None
@@ -108,7 +110,9 @@ class Activation:
 
         first = self._expectation("that is", powers)
         c0, c1, c2, m2 = (float(v) for v in first.value)
-        second = self._expectation("that is", lambda z: (self.evaluate(z) - c0 - c1 * z) ** 2)
+        second = self._expectation(
+            "that is", lambda z: (self.evaluate(z) - c0 - c1 * z) ** 2, floor=_ROUNDING * m2
+        )
         return Moments(
             mean=c0,
             linear=c1,
@@ -129,7 +133,9 @@ class Activation:
         what = "whose derivative is"
         first = self._expectation(what, powers)
         mean, linear = (float(v) for v in first.value)
-        second = self._expectation(what, lambda z: (self.evaluate_derivative(z) - mean) ** 2)
+        second = self._expectation(
+            what, lambda z: (self.evaluate_derivative(z) - mean) ** 2, floor=_ROUNDING * mean**2
+        )
         error = float(max(first.error.max(), second.error[0]))
         return SlopeMoments(mean, linear, float(second.value[0]), error)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from firststep.errors import InvalidParameter, nearest
+
+if TYPE_CHECKING:
+    from firststep.typing import Array
 
 # Of any of d, n, N, n0: far beyond any memory, near enough that no arithmetic overflows.
 MAX_SIZE = 10**9
@@ -18,6 +21,9 @@ RIDGE_ALLOWED = (
     "a number from 0 to 1e30, several of them, or a range such as 1e-4..1e2:13 "
     "(13 values, evenly spaced in the logarithm)"
 )
+
+
+_NO_NUMBERS = "bcSUmMO"  # kinds of entries: truth, complex, bytes, texts, times, anything
 
 
 class Bounds(NamedTuple):
@@ -65,6 +71,24 @@ def whole(parameter: str, value: Any, low: int, high: int | None = None) -> int:
     if result < low or (high is not None and result > high):
         raise InvalidParameter(parameter, allowed, value)
     return result
+
+
+def real_array(parameter: str, source: object, allowed: str, hint: str = "") -> Array:
+    """``source`` as an array of real numbers, nothing lost on the way.
+
+    Masked entries, imaginary parts, truth values, dates and texts are no numbers, though NumPy
+    would make some of them.
+    """
+    try:
+        array = np.asarray(source)
+        if array.dtype.kind in _NO_NUMBERS or isinstance(source, np.ma.MaskedArray):
+            raise TypeError
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # PyTorch's tensors: the last
+        kind = getattr(getattr(source, "dtype", None), "name", type(source).__name__)
+        masked = "masked " if isinstance(source, np.ma.MaskedArray) else ""
+        given = f"{masked}entries of type {kind}"
+        raise InvalidParameter(parameter, allowed, given, hint) from None
 
 
 def choice(parameter: str, value: object, options: Iterable[str]) -> str:

@@ -148,6 +148,7 @@ def compare(
     random-features (no step). The theory is taken at the simulation's dimension and at its whole
     numbers n, N, n0. Other options are those of ``simulate``.
     """
+    problem = Problem.asked(problem)
     if model not in BULKS:
         hint = "the theory describes only these; simulate(...) runs the others"
         raise InvalidParameter("model", "one of " + ", ".join(BULKS), model, hint)

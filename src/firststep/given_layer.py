@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firststep.checks import choice
+from firststep.checks import choice, real_array
 from firststep.errors import InvalidParameter
 from firststep.inputs import checked_covariance
 from firststep.problem import Problem
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # How far from 1 the norm of a direction may be: what single precision or printed digits leave.
 UNIT = 1e-4
-NOT_REAL = "cSUmM"  # kinds of entries that NumPy would turn into numbers without asking
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,15 +134,8 @@ def _columns(parameter: str, source: object, neurons: str) -> Float[Array, "d N"
 
 def _array(parameter: str, source: object, axes: int) -> Float[Array, ...]:
     words = {1: "a vector", 2: "a matrix"}[axes]
-    try:
-        array = np.asarray(source)
-        if array.dtype.kind in NOT_REAL:
-            raise TypeError
-        array = np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError):  # PyTorch's tensors raise the last
-        raise InvalidParameter(
-            parameter, f"{words} of numbers", source, "detach it and move it to the host first?"
-        ) from None
+    hint = "detach it and move it to the host first?"
+    array = real_array(parameter, source, f"{words} of numbers", hint)
     if array.ndim != axes or array.size == 0:
         raise InvalidParameter(parameter, f"{words} of numbers", _shape(array))
     if not np.all(np.isfinite(array)):

@@ -172,6 +172,13 @@ class Problem(Record):
             given.pop("ridge", None)  # a convention needs a ridge to convert
         return Problem(**{**given, **changes})
 
+    @staticmethod
+    def asked(value: object) -> Problem:
+        """``value``, if it is a Problem."""
+        if not isinstance(value, Problem):
+            raise InvalidParameter("problem", "a Problem", value, "build it with Problem(...)")
+        return value
+
     def sizes(self, dimension: object = None) -> Sizes:
         """The whole numbers n, N, n0 at a finite dimension (the problem's own if none is given)."""
         given = self.dimension if dimension is None else dimension_value(dimension)

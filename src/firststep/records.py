@@ -172,11 +172,15 @@ def _in_toml(value: object) -> str:
 def read_toml(path: str | Path, parameter: str = "problem") -> dict[str, Any]:
     """The table in a TOML file, keys with underscores."""
     try:
-        return underscored(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         allowed, why = "a readable TOML file", error.strerror or ""
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         allowed, why = "a valid TOML file", str(error)
+    except RecursionError:
+        allowed, why = "a valid TOML file", "its tables are nested too deep"
+    else:
+        return underscored(table)
     raise InvalidParameter(parameter, allowed, str(path), why)
 
 

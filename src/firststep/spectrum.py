@@ -216,8 +216,7 @@ def spectrum(
         progress: called with (finished, total) after every network.
     """
     begin = time.perf_counter()
-    if not isinstance(problem, Problem):
-        raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
+    problem = Problem.asked(problem)
     of, bulk = choice("of", of, MATRICES), choice("bulk", bulk, BULKS)
     count, first = whole("replicates", replicates, 1, MAX_SIZE), whole("seed", seed, 0)
     sizes = problem.sizes(dimension)

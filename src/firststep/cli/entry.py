@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 
 from cyclopts import CycloptsError
@@ -11,11 +13,15 @@ from cyclopts import CycloptsError
 from firststep.cli.app import app
 from firststep.cli.output import complain, show
 from firststep.errors import FirststepError, InvalidParameter
-from firststep.results import Interrupted
+from firststep.results import Interrupted, versions
+
+UNFORESEEN = 70  # EX_SOFTWARE of sysexits.h
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """The exit code of one command line: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    """The exit code of one command line: 0 done, 1 failed, 2 wrong input, 70 a fault of ours, 130
+    interrupted.
+    """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     as_json = any(each.split("=")[0] == "--json" for each in tokens)
     try:
@@ -40,6 +46,25 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         complain("out of memory; try a smaller --dimension or fewer --workers")
         return 1
+    except BrokenPipeError:  # the reader of our output has gone: main knows
+        raise
+    except Exception as error:
+        complain(_unforeseen(error))
+        return UNFORESEEN
+
+
+def _unforeseen(error: Exception) -> str:
+    """One line for a fault of ours; all of it in a file."""
+    first = (" ".join(str(error).split()) or "no message")[:200]
+    told = f"an unforeseen {type(error).__name__}: {first}"
+    try:
+        number, name = tempfile.mkstemp(prefix="firststep-", suffix=".txt")
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(f"{sys.argv}\n{versions()}\n")
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return told
+    return f"{told} (this is a fault of firststep: please report it with {name})"
 
 
 def main() -> None:

@@ -35,6 +35,13 @@ TRUE_OR_FALSE = (bool, np.bool_)
 KINDS = (np.float64, np.float32)  # of numbers that are used as they are; others become the first
 
 
+def _refuse_texts(targets: Float[Array, " n"]) -> None:
+    """scikit-learn lets texts and dates through as targets."""
+    if targets.dtype.kind in "USmM":
+        given, hint = f"entries of type {targets.dtype.name}", "encode classes as numbers first"
+        raise InvalidParameter("y", "numbers", given, hint)
+
+
 class _OneStep(BaseEstimator):
     """Training, shared by the regressor and the features."""
 
@@ -80,6 +87,7 @@ class _OneStep(BaseEstimator):
         inputs, targets = validate_data(
             self, X, y, dtype=KINDS, y_numeric=True, ensure_min_samples=2
         )
+        _refuse_texts(targets)
         return self._fit(array_reader(inputs, targets))
 
     def fit_stream(self, batches: Batches) -> Self:
@@ -106,7 +114,9 @@ class _OneStep(BaseEstimator):
                     )
                 if hasattr(piece[1], "__len__") and len(piece[1]) == 0:
                     continue
-                yield validate_data(self, *piece, dtype=KINDS, y_numeric=True, reset=not known)
+                checked = validate_data(self, *piece, dtype=KINDS, y_numeric=True, reset=not known)
+                _refuse_texts(checked[1])
+                yield checked
                 known = True
 
         return self._fit(read)

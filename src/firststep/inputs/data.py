@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.checks import real_array
 from firststep.errors import Fault, InvalidParameter
 from firststep.inputs.files import read_array
 from firststep.inputs.law import Held, InputLaw
-from firststep.inputs.numbers import real_numbers
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -141,7 +141,7 @@ class DataInputs(InputLaw):
 def _table(source: object, name: str) -> Float[Array, "rows d"]:
     """A table of finite numbers, samples x columns."""
     allowed, file = "a table of finite numbers, samples x columns", "" if name == "array" else name
-    array = real_numbers("inputs", source, allowed, file)
+    array = real_array("inputs", source, allowed, file)
     shape = " x ".join(str(size) for size in array.shape) or "a single number"
     if array.ndim != 2:
         hint = ", ".join(

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.special
 
+from firststep.checks import real_array
 from firststep.errors import InvalidParameter
 from firststep.inputs.law import LAWS, Held, InputLaw
-from firststep.inputs.numbers import real_numbers
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -148,7 +148,7 @@ class CovarianceInputs(InputLaw):
 def checked_covariance(source: object, dimension: int | None = None) -> Float[Array, "d d"]:
     """``source`` as a covariance matrix, of this dimension if one is given; it may be singular."""
     allowed = "a symmetric d x d matrix of finite numbers without negative eigenvalues"
-    matrix = real_numbers("covariance", source, allowed)
+    matrix = real_array("covariance", source, allowed)
     d = len(matrix) if dimension is None and matrix.ndim == 2 else dimension
     if matrix.shape != (d, d) or len(matrix) < 2:
         shape = allowed if dimension is None else f"a {d} x {d} matrix"

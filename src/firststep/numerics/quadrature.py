@@ -120,13 +120,13 @@ def _integrate(
 
 
 def gaussian_expectation(
-    function: Integrands, kinks: Sequence[float] = (), tolerance: float = 1e-14
+    function: Integrands, kinks: Sequence[float] = (), tolerance: float = 1e-14, floor: float = 0.0
 ) -> Expectation:
     """E f(z), z ~ N(0, 1), for a function returning one row per integrand.
 
     The error adds the disagreement between 16 and 32 nodes on every final panel, the last part of
     the tail and the rounding of the sum. Raises ``NotIntegrable`` if the tails do not vanish or the
-    relative error exceeds 1e-6.
+    error exceeds 1e-6 of the integral of |f|, or of ``floor``, below which f is rounding.
     """
 
     def edges(low: float, high: float) -> Float[Array, " edges"]:
@@ -135,7 +135,7 @@ def gaussian_expectation(
 
     reach = _REACHES[0]
     total, error, modulus = _integrate(function, edges(-reach, reach), tolerance, None)
-    scale = np.maximum(modulus, 1e-300)
+    scale = np.maximum(modulus, max(floor, 1e-300))
     tail = np.full_like(scale, np.inf)
     for further in _REACHES[1:]:
         tail = np.zeros_like(scale)

@@ -48,6 +48,7 @@ DIRECTIONS = 200  # random projections
 COMPONENTS = 8  # leading principal components
 GROUPS = 8  # of rows, whose scatter gives the errors
 FEWEST_ROWS = 200
+LARGEST_ENTRY = 1e30  # its eighth power is still a number
 MOST_ROWS = 20_000  # looked at
 # How far each number may be from that of N(0, I): docs/inputs.md tells how these were found.
 TOLERANCES = {
@@ -160,6 +161,10 @@ def diagnose_inputs(
     """
     law, seed = input_law(source), whole("seed", seed, 0)
     sample = _sample(law, dimension, rows, seed)
+    largest = float(np.abs(sample).max())
+    if not 1 / LARGEST_ENTRY <= largest <= LARGEST_ENTRY:
+        allowed = f"entries whose largest is from {1 / LARGEST_ENTRY:g} to {LARGEST_ENTRY:g}"
+        raise InvalidParameter("inputs", allowed, f"{largest:g}", "rescale the columns")
     name = law.name if isinstance(law, DataInputs) else str(law)
     return _diagnosed(name, sample, np.random.default_rng(seed))
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firststep.checks import whole
-from firststep.errors import InvalidParameter
 from firststep.inputs import input_law
 from firststep.problem import Problem
 from firststep.simulation.backends import block_rows, make_backend
@@ -73,8 +72,7 @@ def training_path(
 
     The last is ``first_layer`` with the same options. Of a problem without a step all are W0.
     """
-    if not isinstance(problem, Problem):
-        raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
+    problem = Problem.asked(problem)
     trained = gathered(Training, training, options)
     nothing_left("first_layer", options, Training)
     law = input_law(inputs)

@@ -80,8 +80,7 @@ def simulate(
         options: fields of ``Training`` and ``Run`` as plain keywords: steps, workers, ...
     """
     started = time.perf_counter()
-    if not isinstance(problem, Problem):
-        raise InvalidParameter("problem", "a Problem", problem, "build it with Problem(...)")
+    problem = Problem.asked(problem)
     for name, value in (("replicates", replicates), ("seed", seed)):
         options |= {} if value is None else {name: value}
     trained, running = gathered(Training, training, options), gathered(Run, run, options)

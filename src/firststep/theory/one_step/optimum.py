@@ -109,6 +109,7 @@ def optimal(
     infinity and so on.
     """
     begin = time.perf_counter()
+    problem = Problem.asked(problem)
     names = tuple(over.replace(",", " ").split()) if isinstance(over, str) else tuple(over)
     bounds = _bounds(problem, names, ranges or {})
     if len(problem.ridges) > 1:

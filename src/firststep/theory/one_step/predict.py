@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from firststep.theory.one_step.question import (
     BULKS,
     broadcast,
     check_regime,
+    check_sizes,
     model_of,
     moves,
     numbers_of,
@@ -50,6 +52,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     single problem that cannot be solved raises ``NotConverged``.
     """
     begin = time.perf_counter()
+    problem = Problem.asked(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
     if any(_is_traced(value) for value in fields.values()):
@@ -58,6 +61,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
         return trace(problem, bulk, fields)
     values, shape = broadcast(problem, fields)
     check_regime(problem, values)
+    check_sizes(problem, values)
     points = _solve(problem, bulk, values)
     given = {name: values[name].reshape(shape) for name in fields} if shape != () else {}
     if isinstance(problem.ridge, tuple) and "ridge" not in fields:
@@ -72,7 +76,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
         shape=shape,
         points=tuple(points),
         step_constants=step_constants(problem, values),
-        baseline=lambda: random_features(problem, values),
+        baseline=partial(random_features, problem, values),
         seconds=time.perf_counter() - begin,
         versions=versions(),
     )

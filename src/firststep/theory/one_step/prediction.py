@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -327,7 +327,7 @@ class Prediction(Shown):
             shape=np.shape(chosen),
             points=tuple(self.points[i] for i in flat),
             step_constants={name: v[flat] for name, v in self.step_constants.items()},
-            baseline=lambda: np.asarray(self.random_features_risk)[place],
+            baseline=partial(_baseline_of_part, self, place),
             seconds=self.seconds * flat.size / len(self.points),
         )
 
@@ -393,3 +393,9 @@ class Prediction(Shown):
         if self.shape != ():
             return f"<pre>{html.escape(str(self))}</pre>"
         return super()._repr_html_()
+
+
+def _baseline_of_part(
+    whole: Prediction, place: Places | tuple[int | slice, ...]
+) -> Float[Array, " points"]:
+    return np.asarray(whole.random_features_risk)[place]

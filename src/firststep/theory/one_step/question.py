@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from firststep.activations import Activation
-from firststep.checks import Bounds, number
+from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
 from firststep.problem import ARRAYS, Problem
 from firststep.theory.step import Residual, residual_of
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 BULKS = ("exact", "isotropic")
 # The fields that may be arrays, with their bounds; the theory has no ridge 0.
 NUMERIC: dict[str, Bounds] = {**ARRAYS, "ridge": ARRAYS["ridge"]._replace(strict=True)}
+# Of a positive number: sixth powers of labels over third powers of alpha0 are still numbers.
+SMALLEST, LARGEST = 1e-20, 1e20
 TINY = 1e-6  # the shortest large step whose features can be told from rounding
 _NO_RESIDUAL = 1e-25  # mean square of labels that are the output up to rounding
 _COVERED = (
@@ -108,6 +110,7 @@ def refuse_outside(name: str, values: Float[Array, "*shape"]) -> None:
     inside = (values > bounds.low) if bounds.strict else (values >= bounds.low)
     worst = values[~(np.isfinite(values) & inside)]
     if not worst.size:
+        _refuse_extreme(name, values)
         return
     is_zero_ridge = name == "ridge" and worst.flat[0] == 0
     hint = "the theory takes the limit ridge -> 0 at a ridge such as 1e-8" if is_zero_ridge else ""
@@ -115,19 +118,44 @@ def refuse_outside(name: str, values: Float[Array, "*shape"]) -> None:
     raise InvalidParameter(name, allowed, float(worst.flat[0]), hint)
 
 
+def _refuse_extreme(name: str, values: Float[Array, "*shape"]) -> None:
+    """Say so if a power of a value that the equations need is no number any more."""
+    if name == "ridge":  # has bounds of its own
+        return
+    extreme = values[(values > LARGEST) | ((values > 0) & (values < SMALLEST))]
+    if extreme.size:
+        allowed = f"0, or from {SMALLEST:g} to {LARGEST:g}, for the theory"
+        raise InvalidParameter(name, allowed, float(extreme.flat[0]))
+
+
+def _is_single(given: object) -> bool:
+    try:
+        return np.ndim(given) == 0  # type: ignore[arg-type]  # or whatever the user gave
+    except ValueError:  # lists of several lengths
+        return False
+
+
 def _numbers(name: str, given: object) -> Float[Array, "*shape"]:
     bounds = NUMERIC[name]
-    if np.asarray(given).ndim == 0:
+    if _is_single(given):
         values = np.array(number(name, given, bounds.low, strict=bounds.strict and name != "ridge"))
     else:
-        try:
-            values = np.array(given, dtype=float)
-        except (TypeError, ValueError):
-            raise InvalidParameter(name, "numbers", given) from None
+        values = real_array(name, given, "numbers")
     refuse_outside(name, values)
     if values.size == 0:
         raise InvalidParameter(name, "at least one number", "none")
     return values
+
+
+def check_sizes(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
+    """Refuse sizes n, N, n0 that do not exist at a finite d, as a simulation does."""
+    if problem.dimension == math.inf:
+        return
+    for name in ("alpha", "beta", "alpha0"):
+        low = values[name][(values[name] > 0) & (values[name] * problem.dimension < 0.5)]
+        high = values[name][values[name] * problem.dimension > MAX_SIZE]
+        for worst in (*low[:1], *high[:1]):
+            problem.replace(**{name: float(worst), "ridge": 1.0}).sizes()
 
 
 def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
