@@ -137,7 +137,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         {"problem": dict(PROBLEM), "predict": {}, **given}, workers=1
     ),
     "activation": lambda source=None: firststep.activation(source).moments,
-    "diagnose_inputs": firststep.diagnose_inputs,
+    "diagnose_inputs": lambda source="gaussian", **given: firststep.diagnose_inputs(
+        source, **{"dimension": 9, "rows": 300, **given}
+    ),
 }
 ARGUMENTS: dict[str, list[str]] = {
     "Problem": [*FIELDS, "student", "teacher", "readout", "init", "dimension", "step_exponent"],

@@ -106,6 +106,8 @@ def ridge_values(source: object) -> float | tuple[float, ...]:
 
     Such as ``0.1,1`` or ``1e-4..1e2:13``.
     """
+    if isinstance(source, np.ma.MaskedArray):
+        raise InvalidParameter("ridge", RIDGE_ALLOWED, source)
     if isinstance(source, str):
         parts = [part for part in source.replace(",", " ").split() if part]
         values = [value for part in parts for value in _ridge_text(part, source)]

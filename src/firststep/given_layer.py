@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # How far from 1 the norm of a direction may be: what single precision or printed digits leave.
 UNIT = 1e-4
+HOST = "detach it and move it to the host first?"  # of what is no array of NumPy
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +109,9 @@ def _teachers(
 ) -> Float[Array, "d J"]:
     """The directions of the teacher as columns, each of norm 1."""
     dimension, width = weights.shape
-    column = count == 1 and np.shape(source) == (dimension, 1)
-    found = _array("teacher", source, 2 if count > 1 or column else 1)
+    given = real_array("teacher", source, "numbers", HOST)
+    column = count == 1 and given.shape == (dimension, 1)
+    found = _array("teacher", given, 2 if count > 1 or column else 1)
     found = found if found.ndim == 2 else found[:, None]
     if found.shape != (dimension, count):
         other, one = ("rows", "row") if neurons == "columns" else ("columns", "column")
@@ -117,7 +119,7 @@ def _teachers(
         allowed = f"of {dimension} numbers, one an input" + (
             f", and {count} columns, one a term" if count > 1 else ""
         )
-        raise InvalidParameter("teacher", allowed, f"an array of shape {np.shape(source)}", hint)
+        raise InvalidParameter("teacher", allowed, f"an array of shape {given.shape}", hint)
     norms = np.linalg.norm(found, axis=0)
     worst = float(norms[np.argmax(np.abs(norms - 1))])
     if abs(worst - 1) > UNIT:
@@ -134,8 +136,7 @@ def _columns(parameter: str, source: object, neurons: str) -> Float[Array, "d N"
 
 def _array(parameter: str, source: object, axes: int) -> Float[Array, ...]:
     words = {1: "a vector", 2: "a matrix"}[axes]
-    hint = "detach it and move it to the host first?"
-    array = real_array(parameter, source, f"{words} of numbers", hint)
+    array = real_array(parameter, source, f"{words} of numbers", HOST)
     if array.ndim != axes or array.size == 0:
         raise InvalidParameter(parameter, f"{words} of numbers", _shape(array))
     if not np.all(np.isfinite(array)):
