@@ -1,4 +1,4 @@
-"""A real Dask cluster: a scheduler and two workers, one of which is killed during the run."""
+"""A real Dask cluster: a scheduler and two workers, killed one after the other during runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tests.sweep.helpers import contents, finish, long_file, start, wait_for_res
 def cluster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """One for the whole file: the test that kills a worker comes last."""
+    """Its address, its two workers and its scheduler. One for the whole file: the tests that kill
+    some of it come last.
+    """
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "scheduler.json"
     environment = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s"}
@@ -68,7 +70,7 @@ def cluster(
 
         with Client(address, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
-        yield address, workers
+        yield address, [*workers, scheduler]
     finally:
         for process in started:
             process.kill()
@@ -103,6 +105,27 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_results(
     assert "93 of 93 results" in out
     assert run_sweep(path, tmp_path / "local.db", workers=1).complete
     assert contents(store) == contents(tmp_path / "local.db")
+
+
+def test_a_scheduler_that_is_killed_is_told_in_one_line(
+    tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]
+) -> None:
+    address, (_, _, scheduler) = cluster
+    path = long_file(tmp_path, replicates=200)
+    process = start("sweep", "run", path, "--dask", address)
+    store = path.with_suffix(".db")
+    wait_for_results(store, 20)
+    scheduler.send_signal(signal.SIGKILL)
+    code, out, err = finish(process)
+    assert code == 1
+    assert "of 603 results" not in out
+    assert err.splitlines()[-1].startswith("error: the Dask cluster does not answer any more")
+    assert "Traceback" not in err
+    assert 20 <= len(contents(store)) < 603
+    before = contents(store)
+    short = long_file(tmp_path, replicates=10)  # the same seeds: resumed on this machine
+    assert run_sweep(short, store, workers=1).complete
+    assert before.items() <= contents(store).items()
 
 
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
