@@ -68,6 +68,11 @@ def test_sizes_that_do_not_exist_are_refused_in_arrays_too() -> None:
     assert predict(PROBLEM.replace(dimension=100), alpha=np.array([1.0, 0.006])).shape == (2,)
 
 
+def test_a_width_that_no_dimension_has() -> None:
+    with pytest.raises(InvalidParameter, match="dimension must be beyond any size for beta = "):
+        PROBLEM.replace(beta=1e-320).sizes(10)
+
+
 def test_a_short_step_sample_costs_nothing() -> None:
     """alpha0 of 1e-8 took 97 s and 2 GB."""
     assert predict(PROBLEM, alpha0=1e-8).points[0].kappa.size < 2000

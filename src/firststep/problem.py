@@ -194,7 +194,9 @@ class Problem(Record):
         sizes = {name: math.floor(ratio * d + 0.5) for name, ratio in ratios.items()}
         for name, ratio in ratios.items():
             if ratio > 0 and sizes[name] < 1:
-                allowed = f"at least {math.ceil(0.5 / ratio)} for {name} = {ratio:g}"
+                least = 0.5 / ratio
+                size = f"at least {math.ceil(least)}" if least <= MAX_SIZE else "beyond any size"
+                allowed = f"{size} for {name} = {ratio:g}"
                 hint = f"{name} times dimension rounds to zero"
                 raise InvalidParameter("dimension", allowed, d, hint)
         return Sizes(d, *sizes.values())
