@@ -87,7 +87,7 @@ def real_array(parameter: str, source: object, allowed: str, hint: str = "") -> 
     except (TypeError, ValueError, OverflowError, RuntimeError):  # PyTorch's tensors: the last
         kind = getattr(getattr(source, "dtype", None), "name", type(source).__name__)
         masked = "masked " if isinstance(source, np.ma.MaskedArray) else ""
-        given = f"{masked}entries of type {kind}"
+        given = source if isinstance(source, str) else f"{masked}entries of type {kind}"
         raise InvalidParameter(parameter, allowed, given, hint) from None
 
 
