@@ -90,6 +90,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # Bytes a process of the tests may keep after a test: a compiled program has 1.5 MB, and is soon
 # loaded again from the folder above.
 MOST = 550_000_000
+GROWN = 100_000_000  # bytes since it last gave some back: less is not worth the time that takes
+_left = 0  # bytes that giving back has left
 
 
 def forget_compiled_programs() -> None:
@@ -102,9 +104,11 @@ def forget_compiled_programs() -> None:
 
 @pytest.fixture(autouse=True)
 def memory_stays_small() -> Iterator[None]:
+    global _left
     yield
-    if psutil.Process().memory_info().rss > MOST:
+    if psutil.Process().memory_info().rss > max(MOST, _left + GROWN):
         forget_compiled_programs()
+        _left = psutil.Process().memory_info().rss
 
 
 @pytest.fixture(scope="module", autouse=True)

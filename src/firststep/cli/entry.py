@@ -46,9 +46,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         complain("out of memory; try a smaller --dimension or fewer --workers")
         return 1
-    except BrokenPipeError:  # the reader of our output has gone: main knows
-        raise
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None:  # our output: main says so
+            raise
         complain(_unforeseen(error))
         return UNFORESEEN
 
