@@ -70,6 +70,8 @@ def test_a_gaussian_readout_has_a_gradient() -> None:
     assert float(slope) == pytest.approx((around[2] - around[0]) / (2 * h), rel=5e-5)
 
 
+# Twice in some ten runs XLA waited for itself here for ever: not where it would stop all others.
+@pytest.mark.slow
 def test_arrays_jit_and_the_numpy_solver_agree() -> None:
     problem = Problem(
         student="tanh",
