@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import os
 import re
 import shutil
@@ -13,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-STANDARD_OUTPUT = Path("-")
 # Names of streams that are open already. Opened once more by name, a file behind one of them would
 # be written from its beginning, over what the stream wrote before.
-_STREAM = re.compile(r"/(?:dev|proc/self)/(?:fd/)?(stdin|stdout|stderr|\d+)")
-_NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2}
+_STREAMS = {"-": 1, "/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_NUMBERED = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 
 
 def write_file(path: str | Path, write: Callable[[Path], object]) -> None:
@@ -32,7 +32,7 @@ def write_file(path: str | Path, write: Callable[[Path], object]) -> None:
             _replace(target, write)
             return
         if target.is_dir():
-            raise IsADirectoryError(21, "it is a folder", str(path))
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
     _through(path, write)
 
 
@@ -58,12 +58,8 @@ def is_standard_output(path: str | Path) -> bool:
 
 def _stream(path: str | Path) -> int | None:
     """The number of the open stream that has this name."""
-    if Path(path) == STANDARD_OUTPUT:
-        return 1
-    found = _STREAM.fullmatch(str(path))
-    if found is None:
-        return None
-    return _NUMBERS[found[1]] if found[1] in _NUMBERS else int(found[1])
+    found = _NUMBERED.fullmatch(str(path))
+    return _STREAMS.get(str(path)) if found is None else int(found[1])
 
 
 def _replace(target: Path, write: Callable[[Path], object]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -68,6 +70,18 @@ def originals(count: int = 400) -> dict[str, float]:
 def risks(path: Path) -> dict[str, float | None]:
     with Store(path, readonly=True) as store:
         return {each.key: each.numbers["risk"] for each in store.records()}
+
+
+def changed(path: Path, *statements: str) -> int:
+    """Change a store as another program would; how many rows the last statement changed."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        return [connection.execute(each).rowcount for each in statements][-1]
+
+
+def asked(path: Path, question: str) -> object:
+    """One value of a store, as SQLite has it."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute(question).fetchone()[0]
 
 
 def spoil(path: Path, rng: random.Random) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -15,6 +14,8 @@ import pytest
 from firststep import StoreDamaged, StoreError
 from firststep.store import DONE, SCHEMA, Store, canonical, pages, repair
 from tests.store.making import (
+    asked,
+    changed,
     filled,
     full_disk_library,
     originals,
@@ -113,11 +114,11 @@ def test_no_open_of_a_store_that_is_being_written_fails(tmp_path: Path) -> None:
 def test_a_row_that_was_changed_is_left_out_and_computed_again(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     filled(path, 20)
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE results SET numbers=replace(numbers, '1', '2') WHERE id=8")
-    connection.execute("UPDATE results SET seconds=5.5 WHERE id=9")
-    connection.commit()
-    connection.close()
+    changed(
+        path,
+        "UPDATE results SET numbers=replace(numbers, '1', '2') WHERE id=8",
+        "UPDATE results SET seconds=5.5 WHERE id=9",
+    )
     wrong = {record(7).key, record(8).key}
     for readonly in (True, False):
         with Store(path, readonly=readonly) as store:
@@ -282,20 +283,19 @@ def test_reading_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_store_of_an_older_version_gets_its_checksums(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     filled(path, 20)
-    connection = sqlite3.connect(path)
-    connection.execute("ALTER TABLE results DROP COLUMN checksum")
-    connection.execute("PRAGMA user_version=1")
-    connection.execute("UPDATE results SET problem='{}' WHERE id=4")
-    connection.commit()
-    connection.close()
+    changed(
+        path,
+        "ALTER TABLE results DROP COLUMN checksum",
+        "PRAGMA user_version=1",
+        "UPDATE results SET problem='{}' WHERE id=4",
+    )
     right = {key: risk for key, risk in originals(20).items() if key != record(3).key}
     assert risks(path) == right  # without writing
-    assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (1,)
+    assert asked(path, "PRAGMA user_version") == 1
     with Store(path) as store:
         assert set(store.statuses()) == set(right)
-    found = sqlite3.connect(path)
-    assert found.execute("PRAGMA user_version").fetchone() == (SCHEMA,)
-    assert found.execute("SELECT count(*) FROM results WHERE checksum IS NULL").fetchone() == (1,)
+    assert asked(path, "PRAGMA user_version") == SCHEMA
+    assert asked(path, "SELECT count(*) FROM results WHERE checksum IS NULL") == 1
     assert risks(path) == right
 
 

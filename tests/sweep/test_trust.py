@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from firststep.errors import StoreError
 from firststep.store import Store
 from firststep.sweep.run import advance, read
 from tests.processes import alive, children, eventually
+from tests.store.making import changed
 from tests.sweep.helpers import contents, finish, long_file, run, start, table
 
 RIDGES = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]  # long enough for another solver than few
@@ -29,10 +29,7 @@ def test_some_ridges_of_a_unit_are_computed_to_the_same_bit(tmp_path: Path, miss
     run_sweep(asked, path, workers=1)
     before = contents(path)
     gone = " OR ".join(f"problem LIKE '%\"ridge\":{ridge}%'" for ridge in RIDGES[:missing])
-    connection = sqlite3.connect(path)
-    assert connection.execute(f"DELETE FROM results WHERE {gone}").rowcount > 10
-    connection.commit()
-    connection.close()
+    assert changed(path, f"DELETE FROM results WHERE {gone}") > 10
     assert len(contents(path)) < len(before)
     run_sweep(asked, path, workers=1)
     assert contents(path) == before
@@ -55,10 +52,7 @@ def test_a_spoiled_result_is_told_left_out_and_computed_again(
     store = path.with_suffix(".db")
     assert run("sweep", "run", path, "--workers", 1) == 0
     before = contents(store)
-    connection = sqlite3.connect(store)
-    connection.execute("UPDATE results SET numbers='{\"risk\":0.123456}' WHERE id=2")
-    connection.commit()
-    connection.close()
+    changed(store, "UPDATE results SET numbers='{\"risk\":0.123456}' WHERE id=2")
     capsys.readouterr()
     assert run("sweep", "status", path) == 0
     said = capsys.readouterr()
@@ -114,10 +108,7 @@ def test_what_is_said_to_be_done_is_counted_on_the_disk(tmp_path: Path) -> None:
 
     def take_away(tally: object) -> None:
         if getattr(tally, "finished") == getattr(tally, "wanted"):  # noqa: B009
-            connection = sqlite3.connect(path)
-            connection.execute("DELETE FROM results WHERE id=1")
-            connection.commit()
-            connection.close()
+            changed(path, "DELETE FROM results WHERE id=1")
 
     with Store(path) as store, pytest.raises(StoreError, match="the same command computes"):
         advance(asked, store, workers=1, watch=take_away)

@@ -18,10 +18,10 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from firststep.errors import StoreDamaged, StoreError
 from firststep.store.record import COLUMNS, Record, Row, canonical, checksum, is_sound
@@ -42,6 +42,7 @@ CREATE TABLE IF NOT EXISTS results (
 );
 """
 _RUN_COLUMNS = "id, started, versions, experiment"
+_INSERT_RUN = "INSERT INTO runs (started, versions, experiment) VALUES (?, ?, ?)"
 _COLUMNS = ", ".join((*COLUMNS, "checksum"))
 _INSERT = (
     f"INSERT INTO results ({_COLUMNS}) VALUES ({', '.join('?' * (len(COLUMNS) + 1))}) "
@@ -52,13 +53,13 @@ _INSERT = (
 )
 
 
-# The files this process has open, by their identity: locks between processes do not tell.
-_open_here: Counter[tuple[int, int] | None] = Counter()
+# The stores this process has open: locks between processes do not tell.
+_open_here: WeakSet[Store] = WeakSet()
 
 
 def is_open_here(path: Path) -> bool:
     """Whether this process has the store open."""
-    return _open_here[_identity(path)] > 0
+    return any(store._file == _identity(path) for store in _open_here)
 
 
 class Store:
@@ -75,7 +76,6 @@ class Store:
         self.path = Path(path)
         self.spoiled: dict[int, str] = {}  # the key, by the number of the row
         self._readonly = readonly
-        self._is_open = False
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         if not self.path.exists():
             if readonly or not create:
@@ -93,9 +93,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            _open_here[self._file] -= 1
+        _open_here.discard(self)
         self._connection.close()
         if self._copy is not None:
             self._copy.cleanup()
@@ -128,8 +126,7 @@ class Store:
                     self.close()
                     raise
             if _identity(self.path) == self._file:
-                self._is_open = True
-                _open_here[self._file] += 1
+                _open_here.add(self)
                 return
             self.close()
 
@@ -254,10 +251,7 @@ class Store:
         """A number for the results of this run: what they were made with."""
         with self._errors(), self._transaction():
             values = (time.time(), canonical(versions), experiment)
-            found = self._connection.execute(
-                "INSERT INTO runs (started, versions, experiment) VALUES (?, ?, ?)", values
-            )
-            return int(found.lastrowid or 0)
+            return int(self._connection.execute(_INSERT_RUN, values).lastrowid or 0)
 
     def add(self, records: Iterable[Record], run: int) -> None:
         """Results in one transaction.
@@ -290,9 +284,8 @@ class Store:
         with Store(other, readonly=True) as source, self._errors(), self._transaction():
             renumbered = {}
             for run, *values in source._connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs"):
-                sql = "INSERT INTO runs (started, versions, experiment) VALUES (?, ?, ?)"
                 texts = [_text(value) for value in values]
-                renumbered[run] = self._connection.execute(sql, texts).lastrowid
+                renumbered[run] = self._connection.execute(_INSERT_RUN, texts).lastrowid
             before = self._connection.total_changes
             for row in source._sound():
                 *values, run, _ = row
@@ -302,7 +295,12 @@ class Store:
     # Reading --------------------------------------------------------------------------------------
 
     def _sound(self, where: str = "", given: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:
-        """The rows that are what was written; the others are kept in mind."""
+        """The rows that are what was written; the others are kept in mind.
+
+        Whoever may write reads what has the name of the store now, as it would write there.
+        """
+        if not self._readonly:
+            self._still_there()
         kept = "checksum" if self._has_checksums else "NULL"
         query = f"SELECT id, {', '.join(COLUMNS)}, {kept} FROM results NOT INDEXED {where}"
         for number, *row in self._connection.execute(query, given):

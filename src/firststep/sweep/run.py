@@ -159,9 +159,8 @@ def advance(
 
 
 def _counted(store: Store, keys: set[str], tally: Tally) -> dict[str, str]:
-    """What is on the disk, read anew: nothing is said to be done that is not there."""
-    with Store(store.path, readonly=True) as found:
-        statuses = found.statuses()
+    """What is on the disk: nothing is said to be done that is not there."""
+    statuses = store.statuses()
     there = sum(key in statuses for key in keys)
     if there < tally.finished:
         raise StoreError(

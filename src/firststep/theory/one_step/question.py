@@ -155,7 +155,7 @@ def check_sizes(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) 
         low = values[name][(values[name] > 0) & (values[name] * problem.dimension < 0.5)]
         high = values[name][values[name] * problem.dimension > MAX_SIZE]
         for worst in (*low[:1], *high[:1]):
-            problem.replace(**{name: float(worst), "ridge": 1.0}).sizes()
+            problem.replace(**{name: float(worst)}).sizes()  # says what is allowed
 
 
 def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
