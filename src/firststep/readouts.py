@@ -48,6 +48,10 @@ class ReadoutLaw:
             return 1.0
         return math.fsum(v * v * w for v, w in zip(self.values, self.weights, strict=True))
 
+    @property
+    def third_moment(self) -> float:
+        return math.fsum(v**3 * w for v, w in zip(self.values, self.weights, strict=True))
+
     def __str__(self) -> str:
         for name, law in _NAMED.items():
             if (self.values, self.weights) == law:

@@ -11,6 +11,18 @@ Along vh = v/|v| the neuron has u = a c1 |v|; its remaining part has covariance 
     C = (1 + e M)^2 + chi S',   e = a c2,   chi = a^2 tau'/alpha0
     c = tr C/d = 1 + 2 e mh_1 + e^2 (mh_1^2 + mh_2/alpha0) + chi mh_2.
 
+Own output. The step is taken on y - f, f(x) = (1/N) sum_j at_j s(<w_j, x>) the network before it,
+and E[f(x) x] = (c1/N) U, U = sum_j at_j w_j. Write w_j = at_j U/(N A) + (a part independent of U),
+A = E at^2. Along the readout the rows then have, after the step, at times
+
+    etat c1 (v + (b/N) U),   b = (Lbar - q A)/(etat c1 A),   q = etat c1^2
+    Lbar = sum_p pi_p at_p^2 (1 + e_p mh_1)/A
+
+and nothing else: at finite d the spike is along v + (b/N) U, of squared length |v|^2 + eps^2 with
+eps^2 = b^2 A/N, and U knows nothing of v or theta:
+
+    gamma = E[G yhat]/sqrt(|v|^2 + eps^2),   rho = sqrt((mh_2/alpha0 + eps^2)/(|v|^2 + eps^2)).
+
 A change of these formulas is made in this file alone. (The simulator's spiked model has its own
 copy in simulation/weights, so that its agreement with the theory is evidence.)
 """
@@ -52,18 +64,49 @@ def gradient_square(
     return residual.along**2 + residual.second / alpha0
 
 
-class StepDirection(NamedTuple):
-    """Length and direction of v."""
+class OwnOutput(NamedTuple):
+    """What the output of the network before its step is made of, at finite d."""
 
-    gradient_norm: Float[Array, " batch"]  # |v|
+    width: Float[Array, " batch"]  # N
+    readout_square: float  # A = E at^2
+    readout_cube: float  # E at^3
+
+    def squared_shift(
+        self,
+        student: SlopeConstants,
+        first: Float[Array, " batch"] | float,
+        rate: Float[Array, " batch"],
+    ) -> Float[Array, " batch"]:
+        """eps^2 = b^2 A/N with mh_1 = ``first``; 0 for a student without E s'."""
+        if student.c1 == 0:
+            return 0 * rate
+        square = self.readout_square
+        lift = 1 + rate * student.c2 * first * self.readout_cube / square  # Lbar
+        shift = (lift - rate * student.c1**2 * square) / (rate * student.c1 * square)  # b
+        return shift**2 * square / self.width
+
+
+class StepDirection(NamedTuple):
+    """Length and direction of the spike: v, and at finite d the own output's part with it."""
+
+    length: Float[Array, " batch"]  # |v|, or sqrt(|v|^2 + eps^2)
     alignment: Float[Array, " batch"]  # gamma = theta . vh
     misalignment: Float[Array, " batch"]  # rho = sqrt(1 - gamma^2), without its cancellation
 
     @classmethod
-    def of(cls, residual: Residual, alpha0: Float[Array, " batch"]) -> StepDirection:
-        """Where all residual labels are zero any direction will do: |v| = rho = 1, gamma = 0."""
+    def of(
+        cls,
+        residual: Residual,
+        alpha0: Float[Array, " batch"],
+        shift: Float[Array, " batch"] | float = 0.0,
+    ) -> StepDirection:
+        """With eps^2 = ``shift``.
+
+        Where all residual labels are zero any direction will do: |v| = rho = 1, gamma = 0.
+        """
         xp = library_of(residual.second).xp
-        across, square = residual.second / alpha0, gradient_square(residual, alpha0)
+        across = residual.second / alpha0 + shift
+        square = gradient_square(residual, alpha0) + shift
         silent = square <= 0
         norm = xp.sqrt(xp.where(silent, 1.0, square))
         return cls(norm, residual.along / norm, xp.sqrt(xp.where(silent, 1.0, across)) / norm)
@@ -73,7 +116,7 @@ class StepConstants(NamedTuple):
     """What the step adds to a neuron, by powers of its readout value at."""
 
     direction: StepDirection
-    spike: Float[Array, " batch"]  # r = etat c1 |v|: u = r at
+    spike: Float[Array, " batch"]  # r = etat c1 times the length: u = r at
     tilt: Float[Array, " batch"]  # etat c2: e = tilt at
     jitter: Float[Array, " batch"]  # etat^2 tau'/alpha0: chi = jitter at^2
     by_readout: Float[Array, " batch"]  # c = 1 + by_readout at + by_square at^2
@@ -86,14 +129,16 @@ class StepConstants(NamedTuple):
         residual: Residual,
         alpha0: Float[Array, " batch"],
         rate: Float[Array, " batch"],
+        own: OwnOutput | None = None,
     ) -> StepConstants:
         """The constants at etat = ``rate``."""
-        direction = StepDirection.of(residual, alpha0)
+        shift = 0.0 if own is None else own.squared_shift(student, residual.first, rate)
+        direction = StepDirection.of(residual, alpha0, shift)
         tilt, jitter = rate * student.c2, rate**2 * student.tau / alpha0
         second = residual.first**2 + residual.second / alpha0  # tr M^2/d
         return cls(
             direction=direction,
-            spike=rate * student.c1 * direction.gradient_norm,
+            spike=rate * student.c1 * direction.length,
             tilt=tilt,
             jitter=jitter,
             by_readout=2 * tilt * residual.first,
@@ -122,6 +167,8 @@ class StepLaw(NamedTuple):
     # k_j: Cov of the row and the rest is sum_j k_j X[yhat^j]
     higher_chaos: Float[Array, "batch P 3"]
     vector_products: Float[Array, "batch 3 3"]  # X[yhat^i] . X[yhat^j]
+    kept: Float[Array, "batch P"]  # phi = (1 + e mh_1)^2/c: the share of a row that is the old row
+    own_shift: Float[Array, " batch"] | None  # eps^2, where the own output counts
 
 
 def step_law(
@@ -132,6 +179,7 @@ def step_law(
     alpha0: Float[Array, " batch"],
     rate: Float[Array, " batch"],
     readout: Float[Array, "batch P"],
+    own: OwnOutput | None = None,
 ) -> StepLaw:
     """The step on the nodes of the label rule and of the readout, at etat = ``rate``.
 
@@ -144,11 +192,12 @@ def step_law(
     gram = xp.stack([xp.stack([moment[i + j] for j in (1, 2, 3)], -1) for i in (1, 2, 3)], -2)
     products = gram / alpha0[:, None, None] + along[:, :, None] * along[:, None, :]
     residual = Residual(along=along[:, 0], first=moment[1], second=moment[2])
-    constants = StepConstants.of(student, residual, alpha0, rate)
+    constants = StepConstants.of(student, residual, alpha0, rate, own)
+    size = xp.sqrt(gradient_square(residual, alpha0))[:, None]
     by_value = StepConstants(constants.direction, *(each[:, None] for each in constants[1:]))
     a = rate[:, None] * readout
     tilt, jitter = by_value.tilt * readout, by_value.jitter * readout**2
-    size, alpha0 = constants.direction.gradient_norm[:, None], alpha0[:, None]
+    alpha0 = alpha0[:, None]
     m1, m2, m3, m4 = (each[:, None] for each in moment[1:5])
     by_norm, norm_variance = _norm_fluctuations(
         student, (a, tilt, jitter), (m1, m2, m3, m4), alpha0
@@ -158,18 +207,21 @@ def step_law(
     k3 = a**3 / alpha0**2 * (c2**2 * c3 + 2 * c2 * r1 + student.s3)
     h = [2 * a * c3 * lift, a**2 / alpha0 * (2 * c2 * c3 + r1), zero]
     k = [zero, 2 * a / alpha0 * lift * (tilt * c3 + a * r1), k3]
+    variance = by_value.variance(readout, readout**2)
     return StepLaw(
         direction=constants.direction,
         spike=by_value.spike * readout,
         tilt=tilt,
         jitter=jitter,
-        variance=by_value.variance(readout, readout**2),
+        variance=variance,
         variance_by_norm=by_norm,
         spike_by_norm=a * size * c3 / 2,
         norm_variance=norm_variance,
         linear_chaos=xp.stack(h, -1),
         higher_chaos=xp.stack(k, -1),
         vector_products=products,
+        kept=xp.minimum(lift**2 / variance, 1.0),
+        own_shift=None if own is None else own.squared_shift(student, residual.first, rate),
     )
 
 

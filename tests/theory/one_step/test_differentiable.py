@@ -145,3 +145,22 @@ def test_noise_inside_jit_is_refused() -> None:
         pytest.raises(InvalidParameter, match="noise must be known where it is used"),
     ):
         jax.jit(lambda noise: predict(problem, noise=noise).risk)(0.1)
+
+
+def test_a_width_inside_jit_at_finite_dimension() -> None:
+    """The own output is label noise that depends on beta, which nobody knows while compiling."""
+    problem = Problem(
+        student="3*tanh(z)",
+        teacher="sin",
+        alpha=3,
+        beta=1,
+        alpha0=2,
+        step=0.5,
+        ridge=0.03,
+        readout="signs",
+        noise=0.1,
+        dimension=150,
+    )
+    with jax.enable_x64(True):
+        found = jax.jit(lambda beta: predict(problem, beta=beta).risk)(1.3)
+    assert float(found) == pytest.approx(predict(problem, beta=1.3).risk, rel=1e-6)

@@ -8,21 +8,24 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from firststep import Problem, predict
-from firststep.theory.one_step.mean import coherent_energy
+from firststep import Problem
+from firststep.theory.one_step.mean import coherent_energy, readout_share
 from firststep.theory.one_step.system import State
 from tests.theory.one_step.test_parts import prepared
 from tests.theory.one_step.test_predict import solve
 
 
-@pytest.mark.parametrize(("step", "readout"), [(0.5, "signs"), (0.3, "1:0.5,2:0.5")])
-def test_paired_simulations_with_and_without_it(step: float, readout: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "step", "readout"),
+    [(1, 0.5, "signs"), (1, 0.3, "1:0.5,2:0.5"), (4, 0.5, "signs"), (4, 0.3, "1:0.5,2:0.5")],
+)
+def test_paired_simulations_with_and_without_it(size: float, step: float, readout: str) -> None:
     """Networks that step on y - f and on y, with the same random numbers: the difference of their
-    risks is that of the theory.
+    risks is that of the theory. It helps small students and harms large ones.
     """
     d = 120
     problem = Problem(
-        student="tanh",
+        student=f"{size}*tanh(z)",
         teacher="sin",
         beta=1,
         alpha0=4,
@@ -43,17 +46,17 @@ def test_paired_simulations_with_and_without_it(step: float, readout: str) -> No
             theta /= np.linalg.norm(theta)
             start = rng.standard_normal((d, d)) / np.sqrt(d)
             values = rng.choice(np.array(law.values), d, p=np.array(law.weights))
-            step_inputs, inputs, tests = (rng.standard_normal((size, d)) for size in (n, n, 2000))
+            step_inputs, inputs, tests = (rng.standard_normal((rows, d)) for rows in (n, n, 2000))
             labels = np.sin(step_inputs @ theta) + noise * rng.standard_normal(n)
             wanted = np.sin(inputs @ theta) + noise * rng.standard_normal(n)
             inner = step_inputs @ start
-            output, slope = np.tanh(inner) @ values / d, 1 - np.tanh(inner) ** 2
+            output, slope = size * np.tanh(inner) @ values / d, size * (1 - np.tanh(inner) ** 2)
             risks = []
             for residual in (labels, labels - output):
                 weights = start + step * step_inputs.T @ (residual[:, None] * values * slope) / n
                 features, seen = (
-                    np.tanh(inputs @ weights) / np.sqrt(d),
-                    np.tanh(tests @ weights) / np.sqrt(d),
+                    size * np.tanh(inputs @ weights) / np.sqrt(d),
+                    size * np.tanh(tests @ weights) / np.sqrt(d),
                 )
                 fit = np.linalg.solve(
                     features.T @ features / n + ridge / d * np.eye(d), features.T @ wanted / n
@@ -61,37 +64,34 @@ def test_paired_simulations_with_and_without_it(step: float, readout: str) -> No
                 risks.append(np.mean((seen @ fit - np.sin(tests @ theta)) ** 2))
             differences.append(risks[0] - risks[1])
     measured, error = np.mean(differences), np.std(differences) / np.sqrt(len(differences))
-    expected = solve(problem, has_own_output=False).risk - predict(problem).risk
+    expected = solve(problem, has_own_output=False).risk - solve(problem).risk
     assert abs(expected) > 10 * error
-    assert expected == pytest.approx(measured, rel=0.12, abs=3 * error)
+    assert expected == pytest.approx(measured, rel=0.2 if size > 1 else 0.12, abs=3 * error)
 
 
 def test_noise_along_the_readout_by_brute_force() -> None:
-    """In a drawn matrix: the inverse of D + (1 - Q) rows rows^T (1 - Q), seen by sums over neurons
-    of one value.
+    """In a drawn matrix: the inverse of D + rows rows^T, the rows without what they have along the
+    readout, seen by sums over neurons of one value.
     """
     rng = np.random.default_rng(3)
-    count, d, q = 800, 600, 0.7
-    values = np.array([0.5, np.sqrt(1.75)])
+    count, d = 800, 600
+    values = np.array([0.5, np.sqrt(1.75)])  # of mean square 1
     diagonal, kind = np.array([0.3, 0.8]), np.repeat([0, 1], count // 2)
     units = np.stack([kind == p for p in (0, 1)]) / np.sqrt(count / 2)
     found, energy = np.zeros((2, 2)), np.zeros(2)
     draws = 6
     for _ in range(draws):
         rows = rng.standard_normal((count, d)) * np.sqrt(0.4 / d)
-        turn = np.eye(count) - q * np.outer(values[kind], values[kind]) / count
         plain = np.linalg.inv(np.diag(diagonal[kind]) + rows @ rows.T)
         energy += np.array([1 / np.diag(plain)[kind == p].mean() for p in (0, 1)]) / draws
-        moved = turn @ rows
+        moved = rows - np.outer(values[kind], values[kind] @ rows) / count
         found += units @ np.linalg.solve(np.diag(diagonal[kind]) + moved @ moved.T, units.T) / draws
 
     class Parts:
-        neurons = np.array([[0.65, 0.65]])
-        readout = values[None]
-        feedback = np.array([q])
+        along_readout = values[None] * np.sqrt(0.5)
 
     state = State(None, diagonal[None], energy[None], None)
-    noise, _ = coherent_energy(Parts, Parts, state)  # type: ignore[arg-type]
+    noise = coherent_energy(Parts, state)  # type: ignore[arg-type]
     assert found == pytest.approx(np.linalg.inv(noise[0]), rel=0.05, abs=0.02 * np.abs(found).max())
     assert abs(found[1, 1] * energy[1] - 1) > 0.1  # it is not a small effect here
 
@@ -110,15 +110,13 @@ def test_it_vanishes_with_the_dimension_and_is_not_in_the_spiked_model() -> None
     )
     gaps = []
     for d in (200, 2000, 20_000):
-        with_it = predict(problem.replace(dimension=d)).risk
-        gaps.append(
-            abs(solve(problem.replace(dimension=d), has_own_output=False).risk / with_it - 1)
+        with_it, without = (
+            solve(problem.replace(dimension=d), has_own_output=own).risk for own in (True, False)
         )
+        gaps.append(abs(without / with_it - 1))
     assert gaps[0] > 3 * gaps[1] > 9 * gaps[2]
     spiked = problem.replace(dimension=200)
-    assert predict(spiked, bulk="isotropic").risk == pytest.approx(
-        solve(spiked, "isotropic", has_own_output=False).risk, rel=1e-12
-    )
+    assert solve(spiked, "isotropic").risk == solve(spiked, "isotropic", has_own_output=False).risk
 
 
 @pytest.mark.parametrize("readout", ["signs", "gaussian"])
@@ -140,12 +138,12 @@ def test_derivative_of_the_coherent_part(readout: str) -> None:
     source = np.random.default_rng(0).standard_normal(bulk.neurons.shape)
 
     def value(energy: np.ndarray, diagonal: np.ndarray) -> float:
-        noise, _ = coherent_energy(bulk, mean, state._replace(energy=energy, diagonal=diagonal))
+        noise = coherent_energy(mean, state._replace(energy=energy, diagonal=diagonal))
         return float(source[0] @ np.linalg.solve(noise[0], source[0]))
 
-    noise, turn = coherent_energy(bulk, mean, state)
-    answer = np.linalg.solve(noise[0], source[0])
-    turned = turn[0] @ answer
+    answer = np.linalg.solve(coherent_energy(mean, state)[0], source[0])
+    t = readout_share(mean, state)[0]
+    crossed = (answer @ t) * answer * t / (state.energy - state.diagonal)[0]
     for place in range(0, source.shape[1], 7):
         h = 1e-5 * state.energy[0, place]
         move = np.zeros_like(state.energy)
@@ -156,7 +154,6 @@ def test_derivative_of_the_coherent_part(readout: str) -> None:
         by_diagonal = (
             value(state.energy, state.diagonal + move) - value(state.energy, state.diagonal - move)
         ) / (2 * h)
-        assert by_energy == pytest.approx(-(turned[place] ** 2), rel=1e-5, abs=1e-7)
-        assert by_diagonal == pytest.approx(
-            turned[place] ** 2 - answer[place] ** 2, rel=1e-5, abs=1e-7
-        )
+        expected = crossed[place] - answer[place] ** 2
+        assert by_energy == pytest.approx(expected, rel=1e-5, abs=1e-7)
+        assert by_diagonal == pytest.approx(-crossed[place], rel=1e-5, abs=1e-7)

@@ -25,7 +25,8 @@ from firststep.theory.student import slope_constants
 def prepared(problem: Problem) -> tuple[System, Solution]:
     """The equations of a problem, and their solution."""
     values, _ = broadcast(problem, {})
-    model, numbers = model_of(problem, "exact", True), numbers_of(problem, values, True)
+    model = model_of(problem, "exact", True)
+    numbers = numbers_of(problem, values, model)
     rules = rules_for(model, problem.readout, choose(model, problem.readout, numbers)[0], numbers)
     given = Conditional.of(model, rules, numbers)
     system = assemble(model, rules, numbers, given, cut=3e-5)

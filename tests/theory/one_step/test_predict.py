@@ -27,12 +27,12 @@ REFERENCE = json.loads((DATA / "reference.json").read_text())["entries"]
 
 def solve(problem: Problem, bulk: str = "exact", **changes: Any) -> solver.Point:
     """One problem, with the model changed: at finite d the oracle has neither the common mode of
-    |x|^2 nor the own output.
+    |x|^2 nor the own output, and all d dimensions in its bulk.
     """
     values, _ = verb.broadcast(problem, {})
     steps = bool(verb.moves(problem, values)[0])
     model = verb.model_of(problem, bulk, steps)._replace(**changes)
-    return solver.solve(model, problem.readout, verb.numbers_of(problem, values, steps))[0]
+    return solver.solve(model, problem.readout, verb.numbers_of(problem, values, model))[0]
 
 
 def _same_model(entry: dict[str, Any]) -> bool:
@@ -201,7 +201,8 @@ def test_doubling_every_rule_changes_nothing(
     )
     found = predict(problem)
     values, _ = verb.broadcast(problem, {})
-    model, numbers = verb.model_of(problem, "exact", True), verb.numbers_of(problem, values, True)
+    model = verb.model_of(problem, "exact", True)
+    numbers = verb.numbers_of(problem, values, model)
     resolution = choose(model, problem.readout, numbers)[0].finer()
     resolution = resolution._replace(
         student=resolution.student._replace(nodes=2 * resolution.student.nodes)
@@ -373,7 +374,7 @@ def test_the_mean_features_are_fitted_freely_at_infinite_dimension() -> None:
         student="tanh", teacher="sin", alpha=3, beta=1, alpha0=5, step=2, ridge=0.1, readout="ones"
     )
     values, _ = verb.broadcast(problem, {})
-    constants = step_constants(problem, values)
+    constants = step_constants(problem, "exact", values)
     z = np.linspace(-9, 9, 2001)
     weight = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
     feature = (

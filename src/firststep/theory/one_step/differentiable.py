@@ -41,10 +41,12 @@ from firststep.theory.one_step.nodes import (
 from firststep.theory.one_step.question import (
     NUMERIC,
     Model,
+    across,
     check_regime,
     given_fields,
     model_of,
     numbers_of,
+    own_variance,
     refuse_outside,
 )
 from firststep.theory.one_step.resolvent import equations
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 # are known: 32 MB on a CPU, and what keeps a GPU busy without filling its memory.
 _AT_ONCE = {"cpu": 4_000_000, "gpu": 200_000_000}
 _SPARE_LABELS = 8  # nodes: the rules of other noises may have a few more than the sample's
+_OWN_NODES = 9  # Gauss-Hermite: the own output is a small part of the labels
 _LAST_STEPS = 5  # at finite d: each leaves about 1/d of the derivative's error
 
 
@@ -107,11 +110,7 @@ def trace(problem: Problem, bulk: str, fields: Mapping[str, Any]) -> Differentia
             name: jnp.broadcast_to(jnp.asarray(value, float), shape).ravel()
             for name, value in values.items()
         }
-        noise = known["noise"]
-        if noise is None or noise.ndim > len(shape):
-            hint = "leave it out of jit and vmap; arrays will do"
-            raise InvalidParameter("noise", "known where it is used", "a traced value", hint)
-        labels, weights = _labels(plan, flat["noise"], np.broadcast_to(noise, shape).ravel())
+        labels, weights = _labels(plan, flat, _flat_known(known, shape))
         count, solve = math.prod(shape), _compiled(plan)
         all_known = all(value is not None for value in known.values())
         size = _part_size(plan, count) if all_known else count
@@ -146,6 +145,14 @@ def _known(value: object) -> Float[Array, "*shape"] | None:
     return np.asarray(value, float)
 
 
+def _flat_known(known: Known, shape: tuple[int, ...]) -> Known:
+    """The known values as flat arrays; None where a value has an axis of its own (vmap)."""
+    return {
+        name: None if v is None or v.ndim > len(shape) else np.broadcast_to(v, shape).ravel()
+        for name, v in known.items()
+    }
+
+
 def _steps(problem: Problem, known: Known) -> bool:
     def present(name: str) -> Float[Array, "*shape"]:
         value = known[name]
@@ -178,7 +185,7 @@ def _sample(problem: Problem, known: Known, most: int = 64) -> dict[str, Float[A
 
 def _plan(problem: Problem, bulk: str, steps: bool, sample: Values) -> Plan:
     model, readout = model_of(problem, bulk, steps), problem.readout
-    numbers = numbers_of(problem, sample, steps)
+    numbers = across(numbers_of(problem, sample, model))
     resolution = _finest(choose(model, readout, numbers))
     rules = rules_for(model, readout, resolution, numbers)
     with np.errstate(all="ignore"):
@@ -236,7 +243,7 @@ def _solve(
     label_weights: Float[Array, "batch 3 J"],
 ) -> tuple[Float[Array, " batch"], Float[Array, " batch"], Float[Array, " batch"]]:
     """Risk, training error and residual of a flat batch."""
-    numbers = numbers_of(plan, values, plan.model.steps)
+    numbers = across(numbers_of(plan, values, plan.model))
     rules = _rules(plan, labels, label_weights)
     given = Conditional.of(plan.model, rules, numbers)
     cut = plan.resolution.rank_cut
@@ -280,13 +287,40 @@ def _rules(
 
 
 def _labels(
+    plan: Plan, values: Values, known: Known
+) -> tuple[Float[Array, "batch J"], Float[Array, "batch 3 J"]]:
+    """The label rule at the known noise of the step, with its derivative hung on the noise given.
+
+    The own output is a part of that noise which depends on beta. Inside jit, where beta is not
+    known, the rule is that of the label noise alone, crossed with one of the own output.
+    """
+    noise = known["noise"]
+    if noise is None:
+        hint = "leave it out of jit and vmap; arrays will do"
+        raise InvalidParameter("noise", "known where it is used", "a traced value", hint)
+    model, resolution = plan.model, plan.resolution
+    if not model.steps:
+        still, still_weights = label_arrays(model, resolution, noise)
+        return jnp.asarray(still), jnp.asarray(still_weights)
+    if known["beta"] is not None:
+        needed = {**dict.fromkeys(NUMERIC, noise), "beta": known["beta"]}
+        total = numbers_of(plan, values, model).step_noise
+        return _label_tables(plan, total, numbers_of(plan, needed, model).step_noise)
+    labels, weights = _label_tables(plan, values["noise"], noise)
+    if not model.has_own_output:
+        return labels, weights
+    own = jnp.sqrt(own_variance(model, values["beta"] * plan.dimension))
+    xi, mass = np.polynomial.hermite_e.hermegauss(_OWN_NODES)
+    labels = labels[:, :, None] + own[:, None, None] * xi
+    weights = weights[..., None] * (mass / mass.sum())
+    return labels.reshape(labels.shape[0], -1), weights.reshape(*weights.shape[:2], -1)
+
+
+def _label_tables(
     plan: Plan, noise: Float[Array, " batch"], known: Float[Array, " batch"]
 ) -> tuple[Float[Array, "batch J"], Float[Array, "batch 3 J"]]:
-    """The label rule at the known noise, with its derivative hung on the noise given."""
+    """Label rules of several noises."""
     model, resolution, size = plan.model, plan.resolution, plan.label_nodes
-    if not model.steps:
-        still, still_weights = label_arrays(model, resolution, known)
-        return jnp.asarray(still), jnp.asarray(still_weights)
     unique, places = np.unique(known, return_inverse=True)
     shapes = ((size,), (3, size), (size,), (3, size))
     tables = [np.zeros((unique.size, *shape)) for shape in shapes]

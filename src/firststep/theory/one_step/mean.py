@@ -28,14 +28,17 @@ x_j = E[G yhat^j], e_b = E yhat^b and q^a_b = sum_l w^a_l y_l^b Q_l:
     X    = (gamma - G_vv^-1 G_vt) M^-1/rho,   X_c = (A_t - G_tv G_vv^-1 A_v)^T M^-1/rho
     T    = M^-1 - M^-1 (G_tt - G_tv G_vv^-1 G_vt) M^-1/rho^2
 
-Own output. The step is taken on y - f, and f(x) = (1/N) sum_j at_j s(<w_j, x>) is what the network
-says before it: of order 1/sqrt N, but it moves every row by -(q/N) at_i sum_j at_j w_j,
-q = etat E[s']^2, which takes a share q out of the random rows along the readout, where the mean
-features live. At finite d, with the P x P matrix T = diag(E_p - D_p) of the rows' share of the
-energy, the first part of Kmean becomes
+Own output. At finite d the spike is along v + (b/N) U, U = sum_j at_j w_j (``theory.step``), and
+|v| above is its length. U knows nothing of the step's data, so that with eps^2 = b^2 A/N
 
-    d mu0^T (beta pi)^(1/2) (D + (1 - q a a^T) T (1 - q a a^T))^-1 (beta pi)^(1/2) mu0
-    a_p = at_p sqrt(pi_p).
+    G_vv = ((Z_11)_11 + eps^2 Z_11block)/|v|^2
+
+(Z_11block the first block of Z), G_tv and A_v see the new length only, and what the rows have along
+the readout is in the spike: in the first part of Kmean the noise E_p of the neurons becomes
+
+    diag(E_p) - t t^T,   t_p = at_p sqrt(pi_p phi_p/A) sqrt(E_p - D_p)
+
+with phi_p the share of a trained row that is the old row.
 
 Common mode. All features share the fluctuation of |x|^2 = d + sqrt(2d) xi:
 mu0 + sqrt(2/d) c mu0' xi. Where the mean features are no larger than that (small steps, readouts
@@ -90,12 +93,13 @@ def forms(system: System, state: State, at: Equations) -> Forms:
     """The matrices of the module's docstring at a state."""
     bulk, mean = system.bulk, system.mean
     xp, r = library_of(state.energy).xp, bulk.basis.shape[1]
-    norm, gamma, rho = (
-        v[:, None, None] for v in (mean.gradient_norm, mean.alignment, mean.misalignment)
-    )
+    norm, gamma, rho = (v[:, None, None] for v in (mean.length, mean.alignment, mean.misalignment))
     blocks = _blocks(bulk, state, at, (1,) if mean.linear_chaos is None else (1, 2, 3))
     inverse, teacher = at.pencil.inverse, blocks.teacher
-    gvv = blocks.between[1, 1][:, :r, :r] / norm**2
+    gvv = blocks.between[1, 1][:, :r, :r]
+    if mean.own_shift is not None:
+        gvv = gvv + mean.own_shift[:, None, None] * state.resolvent[:, :r, :r]
+    gvv = gvv / norm**2
     gtv = blocks.to_teacher[1][:, :r, :r] / norm
     gvt = flip(gtv)
     solver = xp.linalg.inv(gvv)
@@ -146,7 +150,7 @@ def _with_norms(system: System, at: Equations, blocks: _Blocks, plain: Forms) ->
     assert h is not None
     xp, r = library_of(h).xp, plain.solver.shape[-1]
     theta = pencil.theta[:, :, None]
-    norm, rho = mean.gradient_norm[:, None, None], mean.misalignment[:, None, None]
+    norm, rho = mean.length[:, None, None], mean.misalignment[:, None, None]
     sources = xp.einsum("bpn,bpj->bjnp", pencil.ends, theta * h)
     sources = sources + xp.einsum("bpn,bpj->bjnp", pencil.padded, theta * k)
     own = pencil.theta * xp.einsum("bpi,bij,bpj->bp", h, products, h)
@@ -177,28 +181,25 @@ class Projection(NamedTuple):
     root: Float[Array, "batch nodes"]  # sqrt S
 
 
-def coherent_energy(
-    bulk: Bulk, mean: Mean, state: State
-) -> tuple[Float[Array, "batch P P"], Float[Array, "batch P P"]]:
-    """D + (1 - q a a^T) diag(E - D) (1 - q a a^T), a_p = at_p sqrt(pi_p), and 1 - q a a^T."""
-    assert mean.feedback is not None
-    xp = library_of(state.energy).xp
-    share = bulk.neurons / xp.sum(bulk.neurons, -1, keepdims=True)
-    a = mean.readout * xp.sqrt(share)
-    one = np.eye(a.shape[-1])
-    turn = one - mean.feedback[:, None, None] * a[:, :, None] * a[:, None, :]
-    rows = (state.energy - state.diagonal)[:, None, :]
-    return state.diagonal[:, :, None] * one + (turn * rows) @ turn, turn
+def readout_share(mean: Mean, state: State) -> Float[Array, "batch P"]:
+    """t_p = at_p sqrt(pi_p phi_p/A) sqrt(E_p - D_p)."""
+    assert mean.along_readout is not None
+    return mean.along_readout * library_of(state.energy).xp.sqrt(state.energy - state.diagonal)
+
+
+def coherent_energy(mean: Mean, state: State) -> Float[Array, "batch P P"]:
+    """diag(E_p) - t t^T."""
+    t = readout_share(mean, state)
+    return state.energy[:, :, None] * np.eye(t.shape[-1]) - t[:, :, None] * t[:, None, :]
 
 
 def _coherent(bulk: Bulk, mean: Mean, state: State) -> Float[Array, "batch P nodes"]:
     """Functions whose Gram matrix over P is the first part of Kmean over d."""
     xp = library_of(state.energy).xp
-    if mean.feedback is None:
+    if mean.along_readout is None:
         return mean.mean * xp.sqrt(bulk.neurons / state.energy)[..., None]
-    energy, _ = coherent_energy(bulk, mean, state)
     features = mean.mean * xp.sqrt(bulk.neurons)[..., None]
-    return xp.linalg.solve(xp.linalg.cholesky(energy), features)
+    return xp.linalg.solve(xp.linalg.cholesky(coherent_energy(mean, state)), features)
 
 
 def projection(

@@ -43,6 +43,7 @@ class Conditional(NamedTuple):
             alpha0=numbers.alpha0,
             rate=numbers.rate,
             readout=rules.readout,
+            own=model.own_output(numbers),
         )
         shift = law.spike[:, :, None] * rules.kappa
         scale, rule = lib.xp.sqrt(law.variance)[:, :, None], rules.student
@@ -52,7 +53,9 @@ class Conditional(NamedTuple):
     @classmethod
     def shared(cls, model: Model, rules: Rules, numbers: Numbers) -> Conditional:
         """In NumPy, computed once for problems that differ only in alpha, beta and ridge."""
-        keys = np.stack([numbers.alpha0, numbers.rate, numbers.noise], axis=1)
+        alike = [numbers.alpha0, numbers.rate, numbers.noise]
+        alike += [numbers.beta] if model.has_own_output else []
+        keys = np.stack(alike, axis=1)
         unique, first, places = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         if len(unique) == len(keys):
             return cls.of(model, rules, numbers)
@@ -109,10 +112,10 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
         size = (0.0 if d is None else 1 / xp.sqrt(d)) * xp.ones_like(numbers.alpha)
         features = xp.concatenate([features, size[:, None, None] * common_mode(given)], -1)
     chaos = model.constants.has_linear_fluctuation and model.steps and not model.is_isotropic
-    feedback = free = None
-    if model.has_own_output:
-        # Beyond q E[at^2] = 1 the shift is part of the spike, and takes no more out of the rows.
-        feedback = xp.minimum(numbers.rate * model.constants.c1**2, 1 / model.readout_square)
+    along_readout = free = None
+    if model.has_own_output and model.constants.c1 != 0:
+        size = rules.masses * law.kept / model.readout_square
+        along_readout = rules.readout * xp.sqrt(size)
     if model.free_degrees is not None:
         free = xp.asarray(free_functions(rules.kappa, *model.free_degrees))
     return Mean(
@@ -121,7 +124,7 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
         fluctuations=_fluctuations(model, rules, numbers, given),
         kappa=rules.kappa,
         target=given.target,
-        gradient_norm=law.direction.gradient_norm,
+        length=law.direction.length,
         alignment=law.direction.alignment,
         misalignment=law.direction.misalignment,
         linear_chaos=law.linear_chaos if chaos else None,
@@ -129,8 +132,8 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
         vector_products=law.vector_products if chaos else None,
         dimension=d,
         free=free,
-        readout=rules.readout,
-        feedback=feedback,
+        own_shift=law.own_shift,
+        along_readout=along_readout,
     )
 
 
@@ -186,7 +189,7 @@ def _fluctuations(
         psi.append(size[..., None] * moments.by_variance)
     spike = None
     if model.steps and numbers.dimension is None:
-        strength = numbers.small_rate * model.constants.c1 * law.direction.gradient_norm
+        strength = numbers.small_rate * model.constants.c1 * law.direction.length
         size = strength / xp.sqrt(numbers.beta)
         spike = size[:, None, None] * kappa * moments.slope
         readout_variance = max(model.readout_square - model.readout_mean**2, 0.0)

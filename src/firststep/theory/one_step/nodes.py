@@ -133,8 +133,8 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
     u(scale)^2 + c(scale) - 1 about 1. Labels: the poles of the resolvent lie no nearer than
     alpha0/(etat at sqrt(tau' + c2^2)).
     """
-    residual = model.residual(numbers.noise)
-    step = StepConstants.of(model.constants, residual, numbers.alpha0, numbers.rate)
+    residual, own = model.residual(numbers), model.own_output(numbers)
+    step = StepConstants.of(model.constants, residual, numbers.alpha0, numbers.rate, own)
     extremes = np.array(readout.values or (-5.0, -2.0, -0.5, 0.5, 2.0, 5.0))[:, None]
     variances = np.maximum(step.variance(extremes, extremes**2), 0.0)
     broadest = np.sqrt(np.max(variances, axis=0))
@@ -229,7 +229,7 @@ def rules_for(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers
     count = numbers.alpha.size
     kappa, omega = kappa_rule(resolution.kappa_spacing)
     kind, values, masses = readout_rule(model, readout, resolution, bool(np.any(numbers.rate)))
-    labels, label_weights = label_arrays(model, resolution, numbers.noise)
+    labels, label_weights = label_arrays(model, resolution, numbers.step_noise)
     return Rules(
         kappa=kappa,
         omega=omega,

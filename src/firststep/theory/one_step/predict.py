@@ -17,6 +17,7 @@ from firststep.results import versions
 from firststep.theory.one_step.prediction import CONVERGED, NOT_RESOLVED, Prediction
 from firststep.theory.one_step.question import (
     BULKS,
+    across,
     broadcast,
     check_regime,
     check_sizes,
@@ -26,8 +27,7 @@ from firststep.theory.one_step.question import (
     refuse_unknown,
 )
 from firststep.theory.one_step.solve import Point, solve
-from firststep.theory.step import StepConstants, residual_of
-from firststep.theory.student import slope_constants
+from firststep.theory.step import StepConstants
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -75,7 +75,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
         fields=given,
         shape=shape,
         points=tuple(points),
-        step_constants=step_constants(problem, values),
+        step_constants=step_constants(problem, bulk, values),
         baseline=partial(random_features, problem, values),
         seconds=time.perf_counter() - begin,
         versions=versions(),
@@ -103,8 +103,9 @@ def _solve(problem: Problem, bulk: str, values: Values) -> list[Point]:
 
 
 def _points(problem: Problem, bulk: str, values: Values, steps: bool) -> list[Point]:
-    numbers = numbers_of(problem, values, steps)
-    return solve(model_of(problem, bulk, steps), problem.readout, numbers)
+    model = model_of(problem, bulk, steps)
+    numbers = numbers_of(problem, values, model)
+    return solve(model, problem.readout, across(numbers))
 
 
 def random_features(problem: Problem, values: Values) -> Float[Array, " batch"]:
@@ -119,17 +120,22 @@ def random_features(problem: Problem, values: Values) -> Float[Array, " batch"]:
     return np.array(risks)[places.ravel()]
 
 
-def step_constants(problem: Problem, values: Values) -> dict[str, Float[Array, " batch"]]:
-    """|v|, r and the mean of c over neurons; nan, 0 and 1 without a step."""
-    student, readout = slope_constants(problem.student), problem.readout
+def step_constants(
+    problem: Problem, bulk: str, values: Values
+) -> dict[str, Float[Array, " batch"]]:
+    """gamma, |v|, r and the mean of c over neurons; 0, nan, 0 and 1 without a step.
+
+    Of the step itself: what the own output adds to the direction of the spike is not in them.
+    """
     moving = moves(problem, values)
-    numbers = numbers_of(problem, values, True)
+    model = model_of(problem, bulk, True)
+    numbers = numbers_of(problem, values, model)
     alpha0 = np.where(moving, values["alpha0"], 1.0)
-    residual = residual_of(problem.teacher, readout.mean * student.c0, values["noise"])
-    step = StepConstants.of(student, residual, alpha0, numbers.rate)
-    variance = step.variance(readout.mean, readout.second_moment)
+    step = StepConstants.of(model.constants, model.residual(numbers), alpha0, numbers.rate)
+    variance = step.variance(model.readout_mean, model.readout_square)
     return {
-        "gradient_norm": np.where(moving, step.direction.gradient_norm, np.nan),
+        "alignment": np.where(moving, step.direction.alignment, 0.0),
+        "gradient_norm": np.where(moving, step.direction.length, np.nan),
         "spike_strength": np.where(moving, step.spike, 0.0),
         "bulk_variance": np.where(moving, variance, 1.0),
     }

@@ -114,7 +114,7 @@ class Prediction(Shown):
     fields: Mapping[str, Float[Array, "*shape"]]  # those given as arrays, broadcast to one shape
     shape: tuple[int, ...]
     points: tuple[Point, ...]
-    step_constants: Mapping[str, Float[Array, " points"]]  # |v|, spike strength, bulk variance
+    step_constants: Mapping[str, Float[Array, " points"]]  # gamma, |v|, spike, bulk variance
     baseline: Callable[[], Float[Array, " points"]]  # the random-features risk, when asked
     seconds: float
     versions: Mapping[str, str]
@@ -170,7 +170,7 @@ class Prediction(Shown):
     @property
     def alignment(self) -> Values:
         """gamma = theta . v/|v|; 0 without a step."""
-        return self._collect("alignment")
+        return self._shaped(self.step_constants["alignment"])
 
     @property
     def gradient_norm(self) -> Values:

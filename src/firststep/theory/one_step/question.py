@@ -14,8 +14,9 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
+from firststep.numerics.library import library_of
 from firststep.problem import ARRAYS, Problem
-from firststep.theory.step import Residual, residual_of
+from firststep.theory.step import OwnOutput, Residual, residual_of
 from firststep.theory.student import SlopeConstants, polynomial_degrees, slope_constants
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Numbers(NamedTuple):
     alpha0: Float[Array, " batch"]
     ridge: Float[Array, " batch"]
     noise: Float[Array, " batch"]
+    step_noise: Float[Array, " batch"]  # of the step's labels: the own output is noise to them
     rate: Float[Array, " batch"]  # etat = eta/sqrt N: zero in the small-step limit
     small_rate: Float[Array, " batch"]  # eta in the small-step limit at d = infinity, else zero
     dimension: Float[Array, " batch"] | None  # d; None for infinity
@@ -56,6 +58,7 @@ class Model(NamedTuple):
     has_gaussian_rows: bool
     readout_mean: float
     readout_square: float
+    readout_cube: float
     steps: bool  # whether the weights move at all
     has_common_mode: bool  # whether the shared fluctuation of |x|^2 counts
     has_own_output: bool  # whether the network's output before the step counts
@@ -67,9 +70,15 @@ class Model(NamedTuple):
         """E[at] c0, what the network says before the step."""
         return self.constants.c0 * self.readout_mean
 
-    def residual(self, noise: Float[Array, " batch"]) -> Residual:
+    def residual(self, numbers: Numbers) -> Residual:
         """Moments of the labels of the step."""
-        return residual_of(self.teacher, self.offset, noise)
+        return residual_of(self.teacher, self.offset, numbers.step_noise)
+
+    def own_output(self, numbers: Numbers) -> OwnOutput | None:
+        """The network's output before the step, where it counts."""
+        if not self.has_own_output:
+            return None
+        return OwnOutput(numbers.beta * numbers.dimension, self.readout_square, self.readout_cube)
 
 
 def refuse_unknown(fields: Mapping[str, object]) -> None:
@@ -200,6 +209,7 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
         has_gaussian_rows=problem.init == "gaussian",
         readout_mean=readout.mean,
         readout_square=readout.second_moment,
+        readout_cube=readout.third_moment,
         steps=steps,
         has_common_mode=(small_limit and steps and small_mean) if infinite else True,
         has_own_output=not infinite and steps and bulk == "exact",
@@ -217,20 +227,26 @@ class Regime(Protocol):
 
 
 def numbers_of(
-    regime: Regime, values: Mapping[str, Float[Array, " batch"]], steps: bool
+    regime: Regime, values: Mapping[str, Float[Array, " batch"]], model: Model
 ) -> Numbers:
-    """etat = step N^(exponent - 1/2), N = beta d; the small step at d = infinity apart, as eta."""
+    """etat = step N^(exponent - 1/2), N = beta d; the small step at d = infinity apart, as eta.
+
+    The labels of the step are y - f, and beyond its mean the output f is noise to them.
+    """
     dimension, exponent = regime.dimension, regime.step_exponent
     alpha, beta, alpha0, step, ridge, noise = (values[name] for name in NUMERIC)
     nothing = 0 * step
-    size, rate, small_rate = None, nothing, nothing
+    size, rate, small_rate, step_noise = None, nothing, nothing, noise
     if dimension != math.inf:
         size, rate = dimension + nothing, step * (beta * dimension) ** (exponent - 0.5)
+        if model.has_own_output:
+            own = own_variance(model, beta * dimension)
+            step_noise = library_of(own).xp.sqrt(noise**2 + own)
     elif exponent == 0:
         small_rate = step
     elif exponent == 0.5:
         rate = step
-    if not steps:
+    if not model.steps:
         rate, small_rate, alpha0 = nothing, nothing, nothing + 1.0
     return Numbers(
         alpha=alpha,
@@ -238,10 +254,31 @@ def numbers_of(
         alpha0=alpha0,
         ridge=ridge,
         noise=noise,
+        step_noise=step_noise,
         rate=rate,
         small_rate=small_rate,
         dimension=size,
     )
+
+
+def own_variance(model: Model, width: Float[Array, " batch"]) -> Float[Array, " batch"]:
+    """tau_f^2 = (E[at^2] E[s^2] - E[at]^2 c0^2)/N, the variance of the network before its step."""
+    square = model.readout_square * model.student.moments.second_moment
+    return max(square - model.offset**2, 0.0) / width
+
+
+def across(numbers: Numbers) -> Numbers:
+    """The same sizes n, N, n0 over the d - 1 dimensions of the bulk.
+
+    kappa is one of the d coordinates, and the mean features have all of it. At finite d the bulk is
+    what is across it; with all d dimensions that direction would count twice.
+    """
+    d = numbers.dimension
+    if d is None:
+        return numbers
+    left = library_of(numbers.alpha).xp.maximum(d - 1, d / 2)  # of d = 1 a half
+    ratios = {name: getattr(numbers, name) * (d / left) for name in ("alpha", "beta", "alpha0")}
+    return numbers._replace(dimension=left, **ratios)
 
 
 def moves(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> Bool[Array, " batch"]:

@@ -13,7 +13,7 @@ With h0, h1, h2 the teacher's conditional moments, f = S h1, b_z = B f and the m
 For dJ/dS: J = (terms in Theta) + 2 xi.b_v - Pi + (terms in M^-1),
 xi = G_vv^-1 (b_v + A_v t - G_vt w), w = M^-1 b_z/rho, where Pi is the quadratic form of the
 resolvent on the source z_t (x) theta + sum_j z_j (x) X[yhat^j], z_t = (w, 0) and
-z_j = (xi/|v|, 0) [j = 1 only] - R_j t:
+z_j = (xi/|v|, 0) [j = 1 only] - R_j t, and with the own output eps^2 Z on (xi/|v|, 0) more:
 
     Pi = a^T Z_tt a - (2/alpha0) zeta^T D eta - eta^T diag(0, A2) eta/alpha0^2
          + (1/alpha0) sum_l w^0_l (Z_l^T Z Z_l - psi_l^T Q_l psi_l/alpha0)
@@ -43,6 +43,7 @@ from firststep.theory.one_step.mean import (
     coherent_energy,
     forms,
     projection,
+    readout_share,
     row_vectors,
     smoother,
 )
@@ -138,6 +139,7 @@ class _Kicks(NamedTuple):
     big: Float[Array, "batch n"]  # P
     kick: Float[Array, "batch J n"]  # Q_l P
     c: Float[Array, "batch J n"]
+    own: Float[Array, "batch n"]  # (xi/|v|, 0)
 
 
 def _frozen_gradient(solved: _Solved, sources: _Sources) -> Float[Array, "batch Y"]:
@@ -147,6 +149,8 @@ def _frozen_gradient(solved: _Solved, sources: _Sources) -> Float[Array, "batch 
     n, r = state.resolvent.shape[-1], system.bulk.basis.shape[1]
     kicks = _kicks(solved, sources)
     by_theta, by_z = _by_theta_and_resolvent(solved, kicks)
+    if mean.own_shift is not None:
+        by_z = by_z + mean.own_shift[:, None, None] * kicks.own[:, :, None] * kicks.own[:, None, :]
     for fluctuation in mean.fluctuations:
         by_theta = by_theta + apply(fluctuation, sources.g) ** 2
     by_diagonal = xp.zeros_like(at.pencil.theta)
@@ -180,10 +184,11 @@ def _kicks(solved: _Solved, sources: _Sources) -> _Kicks:
     if shapes.along_v is not None:
         pull = pull + apply(shapes.along_v, sources.norms)
     xi = apply(shapes.solver, pull)
-    heads = [xp.pad(xi / mean.gradient_norm[:, None], widen)]
+    along = xp.pad(xi / mean.length[:, None], widen)
+    heads = [along]
     if shapes.sources is not None:
         drawn = xp.einsum("bjnp,bp->bjn", shapes.sources, sources.norms)
-        heads = [heads[0] - drawn[:, 0], -drawn[:, 1], -drawn[:, 2]]
+        heads = [along - drawn[:, 0], -drawn[:, 1], -drawn[:, 2]]
     nodes = sum(y[:, :, None] ** (j + 1) * head[:, None] for j, head in enumerate(heads))
     psi = nodes @ shapes.phi
     kicked = apply(at.image.source, psi)  # Q_l psi_l
@@ -202,6 +207,7 @@ def _kicks(solved: _Solved, sources: _Sources) -> _Kicks:
         big=big,
         kick=kick,
         c=w[:, 1, :, None] * kick + w[:, 0, :, None] * share,
+        own=along,
     )
 
 
@@ -244,13 +250,14 @@ def _by_coherent(
     bulk, mean, xp = system.bulk, system.mean, library_of(g).xp
     assert mean.dimension is not None
     size, drive = mean.dimension[:, None], apply(mean.mean, g)
-    if mean.feedback is None:
+    if mean.along_readout is None:
         return size * drive**2, 0 * drive
-    energy, turn = coherent_energy(bulk, mean, state)
-    answer = solve_each(energy, xp.sqrt(bulk.neurons) * drive)
-    turned = apply(turn, answer)
-    by_theta = size * turned**2 * state.energy**2 / bulk.neurons
-    return by_theta, size * (turned**2 - answer**2)
+    t = readout_share(mean, state)
+    answer = solve_each(coherent_energy(mean, state), xp.sqrt(bulk.neurons) * drive)
+    along = xp.sum(answer * t, -1, keepdims=True)
+    crossed = along * answer * t / (state.energy - state.diagonal)
+    by_theta = size * (answer**2 - crossed) * state.energy**2 / bulk.neurons
+    return by_theta, -size * crossed
 
 
 def _by_norms(

@@ -235,7 +235,7 @@ def thinned(rules: Rules, given: Conditional) -> tuple[Rules, Conditional]:
         readout=rules.readout[:, ::2],
         masses=masses / masses.sum(-1, keepdims=True),
     )
-    shared = ("direction", "vector_products")
+    shared = ("direction", "vector_products", "own_shift")
     own = {name: v[:, ::2] for name, v in given.law._asdict().items() if name not in shared}
     student = each(lambda array: array[:, ::2, ::2], given.student)
     target = each(lambda array: array[:, ::2], given.target)

@@ -54,7 +54,7 @@ class Mean(NamedTuple):
     fluctuations: tuple[Float[Array, "batch P nodes"], ...]  # psi^q
     kappa: Float[Array, " K"]
     target: Target
-    gradient_norm: Float[Array, " batch"]  # |v|
+    length: Float[Array, " batch"]  # of v, at finite d with the own output's part: |v|
     alignment: Float[Array, " batch"]  # gamma
     misalignment: Float[Array, " batch"]  # rho
     linear_chaos: Float[Array, "batch P 3"] | None  # h
@@ -62,8 +62,9 @@ class Mean(NamedTuple):
     vector_products: Float[Array, "batch 3 3"] | None  # X[yhat^i] . X[yhat^j]
     dimension: Float[Array, " batch"] | None  # d; None for infinity
     free: Float[Array, "K functions"] | None  # fitted freely, where mu0 spans more than its nodes
-    readout: Float[Array, "batch P"]  # at_p
-    feedback: Float[Array, " batch"] | None  # q = etat c1^2, at most 1/E[at^2]; at finite d
+    own_shift: Float[Array, " batch"] | None  # eps^2, where the own output counts: at finite d
+    # at_p sqrt(pi_p phi_p/A): the share of the rows along the readout, which the spike has.
+    along_readout: Float[Array, "batch P"] | None
 
     def part(self, places: Places) -> Mean:
         """Some of the problems; kappa and the free functions are shared by all."""

@@ -36,7 +36,7 @@ import scipy  # whose parts load when they are used: interpolate and optimize ta
 
 from firststep.errors import NotConverged
 from firststep.numerics.batches import joined, take
-from firststep.theory.one_step.mean import coherent_energy, forms, row_vectors
+from firststep.theory.one_step.mean import forms, row_vectors
 from firststep.theory.one_step.resolvent import equations, start
 from firststep.theory.one_step.system import State, flip
 from firststep.theory.spectrum.resolvent import CONVERGED, TRUSTED, Ensemble, Track, Turned, polish
@@ -180,9 +180,10 @@ def _mean_part(made: Ensemble, state: State, shrunk: Float[Array, "z K"]) -> _Me
     at = equations(bulk, state)
     shapes, theta = forms(system, state, at), at.pencil.theta
     one = np.eye(theta.shape[-1])
-    energy = state.energy[:, :, None] * one
-    if mean.feedback is not None:
-        energy, _ = coherent_energy(bulk, mean, state)
+    energy, turn = state.energy[:, :, None] * one, made.own_turn
+    if turn is not None:
+        rows = (state.energy - state.diagonal)[:, None, :]
+        energy = state.diagonal[:, :, None] * one + (turn * rows) @ turn
     root, d = np.sqrt(bulk.neurons), mean.dimension[:, None, None]
     coherent = d * root[:, :, None] * np.linalg.inv(energy) * root[:, None, :]
     blocks = [coherent, *(theta[:, :, None] * one for _ in mean.fluctuations), shapes.rows]

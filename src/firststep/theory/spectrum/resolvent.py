@@ -100,6 +100,7 @@ class Ensemble:
     zeros: float  # share of the N eigenvalues that are zero
     is_square: bool  # the bulk reaches down to zero
     scale: float  # (1/N) tr of the matrix without its mean part
+    own_turn: Float[Array, "P P"] | None  # what the own output leaves of the rows
 
     def at(self, ridge: Complex[Array, " x"] | Float[Array, " x"]) -> System:
         """The same problem at several ridges."""
@@ -118,7 +119,9 @@ def ensemble(problem: Problem, of: str, bulk: str, level: int = 0) -> Ensemble:
     if problem.dimension == math.inf:
         problem = problem.replace(dimension=LIMIT)
     steps = bool(moves(problem, values)[0])
-    model, numbers = model_of(problem, bulk, steps), numbers_of(problem, values, steps)
+    whole = model_of(problem, bulk, steps)
+    model = whole._replace(has_own_output=False)  # ``own_turn`` has it, to first order
+    numbers = numbers_of(problem, values, whole)
     rules = _rules(problem, of, model, numbers, RESOLUTIONS[level])
     system = _system(of, model, rules, numbers)
     ranks = [1.0]
@@ -137,7 +140,21 @@ def ensemble(problem: Problem, of: str, bulk: str, level: int = 0) -> Ensemble:
         zeros=1 - min(ranks),
         is_square=ranks.count(min(ranks)) > 1,
         scale=float(share @ start(system._replace(ridge=np.zeros(1))).energy[0]),
+        own_turn=_own_turn(of, model, rules, numbers) if whole.has_own_output else None,
     )
+
+
+def _own_turn(of: str, model: Model, rules: Rules, numbers: Numbers) -> Float[Array, "P P"]:
+    """1 - q a a^T, a_p = at_p sqrt(pi_p): what the own output leaves of the rows.
+
+    The step is taken on y - f and moves every row by -(q/N) at_i sum_j at_j w_j, q = etat c1^2. The
+    linear weights resolve all of it; features only q A <= 1, beyond which it is part of the spike.
+    """
+    q = numbers.rate[0] * model.constants.c1**2
+    q = q if of == "weights" else min(q, 1 / model.readout_square)
+    a = rules.readout[0] * np.sqrt(rules.masses[0])
+    turn: Float[Array, "P P"] = np.eye(a.size) - q * np.outer(a, a)
+    return turn
 
 
 def _rules(problem: Problem, of: str, model: Model, numbers: Numbers, finer: Finer) -> Rules:
@@ -161,11 +178,7 @@ def _system(of: str, model: Model, rules: Rules, numbers: Numbers) -> System:
             shift = given.law.spike[:, :, None] * rules.kappa
             linear = ShiftedMoments(shift, np.ones_like(shift), 0 * shift, 0 * shift)
             given = given._replace(student=linear)
-        system = assemble(model, rules, numbers, given, cut=RANK_CUT)
-    if of == "weights" and system.mean.feedback is not None:
-        feedback = numbers.rate * model.constants.c1**2  # a linear student resolves all of it
-        return system._replace(mean=system.mean._replace(feedback=feedback))
-    return system
+        return assemble(model, rules, numbers, given, cut=RANK_CUT)
 
 
 class Turned(NamedTuple):
