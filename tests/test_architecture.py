@@ -61,6 +61,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"moments", "resolvent"},
         {"response", "mean"},
         {"fit", "risk"},
+        {"model_error"},
         {"solve", "differentiable"},
         {"prediction"},
         {"predict"},

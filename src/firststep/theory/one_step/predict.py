@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firststep.checks import choice
-from firststep.errors import NotConverged
+from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
 from firststep.results import versions
-from firststep.theory.one_step.prediction import CONVERGED, NOT_RESOLVED, Prediction
+from firststep.theory.one_step.prediction import CONVERGED, NEARBY, NOT_RESOLVED, Prediction
 from firststep.theory.one_step.question import (
     BULKS,
+    NUMERIC,
     across,
     broadcast,
     check_regime,
@@ -77,6 +78,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
         points=tuple(points),
         step_constants=step_constants(problem, bulk, values),
         baseline=partial(random_features, problem, values),
+        nearby=partial(_nearby, problem, bulk, {name: values[name] for name in NUMERIC}),
         seconds=time.perf_counter() - begin,
         versions=versions(),
     )
@@ -106,6 +108,15 @@ def _points(problem: Problem, bulk: str, values: Values, steps: bool) -> list[Po
     model = model_of(problem, bulk, steps)
     numbers = numbers_of(problem, values, model)
     return solve(model, problem.readout, across(numbers))
+
+
+def _nearby(problem: Problem, bulk: str, values: Values) -> Prediction | None:
+    """The same problems at a size that can be simulated; None if it has no such sizes."""
+    try:
+        found: Prediction = predict(problem.replace(dimension=NEARBY), bulk=bulk, **values)
+    except InvalidParameter:
+        return None
+    return found
 
 
 def random_features(problem: Problem, values: Values) -> Float[Array, " batch"]:

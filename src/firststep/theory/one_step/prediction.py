@@ -16,6 +16,7 @@ from firststep.problem import Problem
 from firststep.results import Shown, aligned, plain
 from firststep.theory.closed_forms.bound import TauStar, tau_star
 from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
+from firststep.theory.one_step.model_error import ModelError
 from firststep.theory.one_step.solve import Point
 
 if TYPE_CHECKING:
@@ -27,13 +28,16 @@ if TYPE_CHECKING:
     Values = float | Float[Array, "*shape"]  # a float of a single point
 
 CONVERGED, NOT_CONVERGED, NOT_RESOLVED = "converged", "not converged", "not resolved"
+NOT_THE_NETWORK = "the isotropic bulk is another model than the network"
 SHOWN_TO = 5.0  # |kappa| up to which functions are shown: beyond, there is next to no input
+NEARBY = 1000  # d of the networks that a number at d = infinity is compared with
 _MOST_LINES = 61  # of the text of an array: more than a screen says nothing
 
 # Quantities of the table, with the words that explain them.
 SHOWN = {
     "risk": "test risk",
     "quadrature_error": "  its numerical error, at most about",
+    "model_error": "  its finite-size error, about",
     "training_error": "training error",
     "random_features_risk": "random features (no step)",
     "gain": "gain over random features",
@@ -116,6 +120,7 @@ class Prediction(Shown):
     points: tuple[Point, ...]
     step_constants: Mapping[str, Float[Array, " points"]]  # gamma, |v|, spike, bulk variance
     baseline: Callable[[], Float[Array, " points"]]  # the random-features risk, when asked
+    nearby: Callable[[], Prediction | None]  # the same at d = 1000, when asked
     seconds: float
     versions: Mapping[str, str]
 
@@ -146,6 +151,50 @@ class Prediction(Shown):
     def quadrature_error(self) -> Values:
         """Estimate of the numerical error of the risk."""
         return self._collect("quadrature_error")
+
+    @cached_property
+    def _model_errors(self) -> tuple[ModelError, ...]:
+        """Of every point; nan where there is none."""
+        if self.problem.dimension != math.inf:
+            nothing = ModelError(math.nan, NOT_THE_NETWORK if self.bulk != "exact" else "")
+            return tuple(p.model_error or nothing if p.is_good else nothing for p in self.points)
+        other = self.nearby()
+        if other is None:
+            return tuple(
+                ModelError(math.nan, f"there are no networks of d = {NEARBY}") for _ in self.points
+            )
+        here, there = (np.ravel(each.risk) for each in (self, other))
+        beyond = (each.relative if self.bulk == "exact" else 0.0 for each in other._model_errors)
+        found = []
+        for limit, finite, more in zip(here, there, beyond, strict=True):
+            gap = abs(finite - limit) + more * abs(finite)
+            side = "above" if finite > limit else "below"
+            found.append(
+                ModelError(gap / abs(limit), f"networks of d = {NEARBY} are {side} the limit")
+            )
+        return tuple(found)
+
+    @property
+    def model_error(self) -> Values:
+        """Estimate of how far the risk of networks is from this one.
+
+        At finite d: of networks of that size (nine in ten are nearer). At d = infinity: of networks
+        of d = 1000. nan for the isotropic bulk at finite d, which is another model.
+        """
+        relative = [each.relative for each in self._model_errors]
+        return self._shaped(np.array(relative) * np.abs(np.ravel(self.risk)))
+
+    @property
+    def model_error_reason(self) -> Any:
+        """The largest part of that, in words; an array of them for an array."""
+        reasons = [each.reason for each in self._model_errors]
+        return reasons[0] if self.shape == () else np.array(reasons).reshape(self.shape)
+
+    @property
+    def is_flagged(self) -> Any:
+        """Whether the model error is above 3 % of the risk, or not known."""
+        flags = [each.is_flagged for each in self._model_errors]
+        return flags[0] if self.shape == () else np.array(flags).reshape(self.shape)
 
     @property
     def residual(self) -> Values:
@@ -328,6 +377,7 @@ class Prediction(Shown):
             points=tuple(self.points[i] for i in flat),
             step_constants={name: v[flat] for name, v in self.step_constants.items()},
             baseline=partial(_baseline_of_part, self, place),
+            nearby=partial(_nearby_of_part, self, place),
             seconds=self.seconds * flat.size / len(self.points),
         )
 
@@ -345,6 +395,8 @@ class Prediction(Shown):
         if not single:
             table["fields"] = {name: plain(np.asarray(v)) for name, v in self.fields.items()}
         table.update({name: plain(getattr(self, name)) for name in SHOWN})
+        reason = self.model_error_reason
+        table["model_error_reason"] = reason if single else reason.tolist()
         table["status"] = self.status if single else self.status.tolist()
         table["residual"] = plain(self.residual)
         table["iterations"] = self.iterations if single else self.iterations.tolist()
@@ -354,11 +406,13 @@ class Prediction(Shown):
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table of a single point."""
-        digits = {"quadrature_error": 3, "risk": 8}
+        risk = float(self.risk)  # of a single point
+        digits = {"quadrature_error": 3, "model_error": 2, "risk": 8}
         for name, words in SHOWN.items():
             value = getattr(self, name)
             if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
-                yield words, f"{value:.{digits.get(name, 6)}g}"
+                share = f" ({100 * value / risk:.2g} %)" if name == "model_error" else ""
+                yield words, f"{value:.{digits.get(name, 6)}g}{share}"
 
     @property
     def title(self) -> str:
@@ -375,14 +429,26 @@ class Prediction(Shown):
         if self.shape == ():
             steps = f"after {self.iterations} Newton steps"
             yield f"  {self.status}: residual {self.residual:.1e} {steps}"
+            if self.bulk == "exact" and self.model_error_reason:
+                yield f"  {self._trust()}"
+
+    def _trust(self) -> str:
+        """A line on the model error of a single point."""
+        reason = self.model_error_reason
+        if self.problem.dimension == math.inf or not self.is_flagged:
+            return f"finite-size error: {reason}"
+        share = 100 * self._model_errors[0].relative
+        return f"may be {share:.2g} % off: {reason}; simulate to be sure"
 
     def _lines(self) -> list[str]:
         names = list(self.fields)
-        lines = [[*names, "risk", "training error", "random features", "status"]]
+        lines = [[*names, "risk", "±", "training error", "random features", "status"]]
         columns = [np.broadcast_to(self.fields[name], self.shape).ravel() for name in names]
         results = [np.ravel(v) for v in (self.risk, self.training_error, self.random_features_risk)]
+        errors = np.ravel(self.model_error)
         for i, status in enumerate(np.ravel(self.status)):
-            numbers = [*(f"{c[i]:.5g}" for c in columns), *(f"{r[i]:.6g}" for r in results)]
+            risk, *others = (f"{r[i]:.6g}" for r in results)
+            numbers = [*(f"{c[i]:.5g}" for c in columns), risk, f"{errors[i]:.2g}", *others]
             lines.append([*numbers, str(status)])
         half = _MOST_LINES // 2
         if len(lines) > _MOST_LINES:
@@ -393,6 +459,13 @@ class Prediction(Shown):
         if self.shape != ():
             return f"<pre>{html.escape(str(self))}</pre>"
         return super()._repr_html_()
+
+
+def _nearby_of_part(
+    whole: Prediction, place: Places | tuple[int | slice, ...]
+) -> Prediction | None:
+    other = whole.nearby()
+    return None if other is None else other[place]
 
 
 def _baseline_of_part(

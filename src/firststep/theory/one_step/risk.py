@@ -63,6 +63,8 @@ class Outcome(NamedTuple):
     error: Float[Array, "batch K"]  # e, label noise included
     test_error: Float[Array, " batch"]  # label noise included
     training_error: Float[Array, " batch"]
+    deterministic: Float[Array, "batch K"]  # e_det
+    top: Float[Array, "batch K K"]  # Top
 
 
 class _Solved(NamedTuple):
@@ -122,6 +124,8 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
         error=error,
         test_error=xp.sum(system.omega * error, -1),
         training_error=xp.sum(system.omega * shrinkage**2 * error, -1),
+        deterministic=deterministic,
+        top=top,
     )
 
 

@@ -18,6 +18,14 @@ from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
 from firststep.theory.one_step.fit import ACCEPTED, Iterate, Solution, from_above
 from firststep.theory.one_step.fit import solve as solve_fit
+from firststep.theory.one_step.model_error import (
+    Doubts,
+    ModelError,
+    StepDoubts,
+    doubts_of,
+    estimated,
+    of_the_step,
+)
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import FINEST, GAUSSIAN, Resolution, Rules, choose, rules_for
 from firststep.theory.one_step.question import Model, Numbers
@@ -57,12 +65,17 @@ class Point(NamedTuple):
     linear_coefficient: Float[Array, " K"] = _NOTHING  # t
     error: Float[Array, " K"] = _NOTHING  # e, label noise included
     target: Target = Target(_NOTHING, _NOTHING, _NOTHING)
-    alignment: float = math.nan
+    doubts: Doubts | None = None  # at finite d
 
     @property
     def degrees_of_freedom(self) -> float:
         """Trace of the hat matrix over n."""
         return float(1 - self.shrunk.sum())
+
+    @property
+    def model_error(self) -> ModelError | None:
+        """How far networks of that size may be; None at d = infinity."""
+        return None if self.doubts is None else estimated(self.doubts)
 
     @property
     def converged(self) -> bool:
@@ -149,10 +162,18 @@ def _solve_batch(batch: Batch) -> list[Point]:
             coarse = assemble(model, few, numbers, some, cut=10 * resolution.rank_cut)
         else:
             coarse = restrict(fine, less_detailed)
+        is_estimated = numbers.dimension is not None and not model.is_isotropic
+        step = of_the_step(model, rules, numbers, given) if is_estimated else None
     return [
         point
         for some in _cached_parts(fine)
-        for point in _solve_part(batch, rules, fine.part(some), coarse.part(some), some)
+        for point in _solve_part(
+            batch._replace(numbers=take(numbers, some)),
+            rules,
+            fine.part(some),
+            coarse.part(some),
+            take(step, some),
+        )
     ]
 
 
@@ -164,7 +185,7 @@ def _cached_parts(system: System) -> list[slice]:
 
 
 def _solve_part(
-    batch: Batch, rules: Rules, fine: System, coarse: System, some: slice
+    batch: Batch, rules: Rules, fine: System, coarse: System, step: StepDoubts | None
 ) -> list[Point]:
     """Problems on fine and on coarse nodes."""
     rough = solve_fit(coarse, from_above(coarse), ROUGH)
@@ -173,14 +194,19 @@ def _solve_part(
     if np.any(lost):  # the coarse nodes led astray: begin again on the fine ones
         solution = pick(lost, solve_fit(fine, from_above(fine)), solution)
     errors = [_outcome(fine, solution), _outcome(coarse, rough)]
-    noise = batch.numbers.noise[some]
+    noise = batch.numbers.noise
     risk, rough_risk = (each.test_error - noise**2 for each in errors)
     size = np.maximum(np.abs(risk), 1e-300)
     gap = np.minimum(np.nan_to_num(np.abs(risk - rough_risk) / size, nan=1.0), 1.0)
     error = size * np.maximum(gap**_POWER, _floor(rules))
     solution = solution._replace(iterations=solution.iterations + rough.iterations)
+    doubts = None
+    if step is not None:
+        with np.errstate(all="ignore"):
+            doubts = doubts_of(fine, solution, errors[0], step, noise)
     places = zip(range(fine.size), risk, error, strict=True)
-    return [_point(batch.resolution, fine, solution, errors[0], one) for one in places]
+    points = (_point(batch.resolution, fine, solution, errors[0], one) for one in places)
+    return [point._replace(doubts=take(doubts, i)) for i, point in enumerate(points)]
 
 
 def _floor(rules: Rules) -> float:
@@ -219,7 +245,6 @@ def _point(
         linear_coefficient=errors.linear_coefficient[i],
         error=errors.error[i],
         target=take(system.mean.target, i),
-        alignment=float(system.mean.alignment[i]),
     )
 
 
