@@ -32,6 +32,7 @@ COLORS = {
     "sky": "#56B4E9",
 }
 MARKERS = ("o", "s", "^", "D", "v")
+_LOWEST = 0.02  # of a line: as far as a band goes down, which on a logarithmic axis has no end
 _STYLE = {
     "figure.dpi": 120,
     "savefig.dpi": 200,
@@ -122,6 +123,14 @@ def curve(
 ) -> Any:
     """A theory line."""
     return axes.plot(x, y, color=COLORS[color], label=label, linestyle=style)
+
+
+def band(axes: Axes, x: Numbers, y: Numbers, error: Numbers, color: str) -> Any:
+    """y ± error behind a line; where the error is not known, nothing."""
+    ends = zip(y, error, strict=True)
+    pairs = [(max(mid - err, _LOWEST * abs(mid)), mid + err) for mid, err in ends]
+    low, high = zip(*pairs, strict=True)
+    return axes.fill_between(x, low, high, color=COLORS[color], alpha=0.18, linewidth=0, zorder=0.5)
 
 
 def level(axes: Axes, height: float, label: str, color: str = "grey") -> Any:

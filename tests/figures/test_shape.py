@@ -39,13 +39,13 @@ def test_curves_are_simulated_at_the_points_of_their_axis_or_their_own() -> None
     theory = Curve("theory", problem, model=None)
     panel = Panel([follows, own, theory], SAMPLES)
     assert [panel.at(curve, SCALE) for curve in panel.curves] == [[0.5, 2.0, 8.0], (1.0,), ()]
-    x, y = panel.line(follows, SCALE)
+    x, y, _ = panel.line(follows, SCALE)
     assert (len(x), x[0], x[-1]) == (41, 0.5, 8.0)
     assert y[0] == pytest.approx(predict(problem(0.5).replace(dimension=40)).risk, rel=1e-10)
-    x, _ = Panel([own], replace(SAMPLES, line=(1.0, 2.0))).line(own, SCALE)
+    x, *_ = Panel([own], replace(SAMPLES, line=(1.0, 2.0))).line(own, SCALE)
     assert list(x) == [1.0, 2.0]
     still = replace(own, model="random-features", line=(1.0,))
-    _, y = panel.line(still, SCALE)
+    _, y, _ = panel.line(still, SCALE)
     assert y == pytest.approx(predict(problem(1.0).replace(dimension=40)).random_features_risk)
 
 

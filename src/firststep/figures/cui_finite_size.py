@@ -70,7 +70,7 @@ class FiniteSize(Figure):
         first, second = plots.grid(drawing, 2, 2)
         panel = self.panels(scale)[0]
         for curve in panel.curves:
-            x, line = panel.line(curve, scale)
+            x, line, _ = panel.line(curve, scale)
             end = limit(str(curve.theory))
             mine = [row for row in rows if row["curve"] == curve.label]
             away = [

@@ -20,6 +20,7 @@ from firststep.results import Interrupted, Simulation, aligned, with_error
 from firststep.simulation.running.simulate import available_cores, simulate
 from firststep.simulation.running.workers import Workers
 from firststep.theory.one_step.predict import predict
+from firststep.theory.one_step.prediction import Prediction
 from firststep.writing import write_csv
 
 if TYPE_CHECKING:
@@ -62,12 +63,13 @@ def prepare(folder: Path) -> None:
     plots.prepare(folder)
 
 
-def theory(curve: Curve, alphas: Sequence[float], dimension: float) -> list[float]:
-    """The predicted risk of a curve, at the simulation's own size."""
+def theory(curve: Curve, alphas: Sequence[float], dimension: float) -> Prediction:
+    """The theory of a curve, at the simulation's own size."""
     problem = Problem(**BASE, alpha=1.0, dimension=dimension, **curve.changes)
     if curve.model == "random-features":
         problem = problem.replace(step=0.0)
-    return [float(risk) for risk in predict(problem, alpha=np.asarray(alphas)).risk]
+    found: Prediction = predict(problem, alpha=np.asarray(alphas))
+    return found
 
 
 def compute(
@@ -78,7 +80,7 @@ def compute(
     with Workers(available_cores()) as workers:
         for curve in CURVES:
             expected = theory(curve, ALPHAS, dimension)
-            for alpha, predicted in zip(ALPHAS, expected, strict=True):
+            for place, alpha in enumerate(ALPHAS):
                 problem = Problem(**BASE, alpha=alpha, **curve.changes)
                 try:
                     found = simulate(
@@ -95,11 +97,11 @@ def compute(
                         None,
                         f"interrupted: {len(rows)} of {PARTS} points finished, nothing written",
                     ) from None
-                rows.append(_row(curve, alpha, found, predicted))
+                rows.append(_row(curve, alpha, found, expected[place]))
     return rows
 
 
-def _row(curve: Curve, alpha: float, found: Simulation, theory: float) -> Row:
+def _row(curve: Curve, alpha: float, found: Simulation, theory: Prediction) -> Row:
     risk, several = found.risk, found.replicates > 1
     words = curve.label.replace("$", "").replace("\\eta", "eta").replace("\\sqrt{N}", "sqrt(N)")
     return {
@@ -109,8 +111,9 @@ def _row(curve: Curve, alpha: float, found: Simulation, theory: float) -> Row:
         "risk": risk.mean,
         "standard_error": risk.standard_error,
         "training_error": found.training_error.mean,
-        "theory": theory,
-        "z": (theory - risk.mean) / risk.standard_error if several else math.nan,
+        "theory": theory.risk,
+        "theory_error": theory.model_error,
+        "z": (theory.risk - risk.mean) / risk.standard_error if several else math.nan,
         "kernel_lower_bound": found.kernel_lower_bound,
         "dimension": found.dimension,
         "replicates": found.replicates,
@@ -126,13 +129,22 @@ def _of(rows: Sequence[Row], curve: Curve) -> list[Row]:
 def draw(rows: Sequence[Row], axes: Axes) -> None:
     for curve in CURVES:
         mine = _of(rows, curve)
-        alpha, risk, error = (
+        alpha, measured, deviation = (
             [row[name] for row in mine] for name in ("alpha", "risk", "standard_error")
         )
         fine = [float(a) for a in np.geomspace(min(ALPHAS), max(ALPHAS), FINE)]
-        plots.curve(axes, fine, theory(curve, fine, rows[0]["dimension"]), curve.color)
+        line = theory(curve, fine, rows[0]["dimension"])
+        risk, error = np.ravel(line.risk), np.ravel(line.model_error)
+        plots.curve(axes, fine, risk, curve.color)
+        plots.band(axes, fine, risk, error, curve.color)
         plots.points(
-            axes, alpha, risk, error, label=curve.label, color=curve.color, marker=curve.marker
+            axes,
+            alpha,
+            measured,
+            deviation,
+            label=curve.label,
+            color=curve.color,
+            marker=curve.marker,
         )
     plots.level(axes, rows[0]["kernel_lower_bound"], "kernel lower bound")
     axes.set(
@@ -145,7 +157,7 @@ def draw(rows: Sequence[Row], axes: Axes) -> None:
     plots.plain_ticks(axes, (0.5, 1, 2, 5, 10), (0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
     axes.set_title("erf learning erf: one gradient step, then ridge regression", fontsize=11)
     sizes = f"d = {rows[0]['dimension']}, N = 2d, mean ± s.e. of {rows[0]['replicates']}"
-    size = f"lines: theory; points: simulation, {sizes}"
+    size = f"lines: theory and its finite-size error; points: simulation,\n{sizes}"
     bound, *curves = axes.get_legend_handles_labels()[0]
     axes.legend(
         handles=[*curves, bound], title=size, title_fontsize=8, fontsize=9, loc="lower left"

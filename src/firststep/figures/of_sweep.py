@@ -172,6 +172,9 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], along: str, y: str) -> None:
                 label = None if models else _join(line.label, size.lstrip(", "))
                 styles[f"theory, {kind.bulk} bulk"] = _STYLES[kind.bulk]
                 plots.curve(axes, x, mean, color, label=label, style=_STYLES[kind.bulk])
+                if y == "risk" and kind.dimension != "inf":
+                    error = [row["mean"].get("model_error", math.nan) for row in mine]
+                    plots.band(axes, x, mean, error, color)
                 still = tuple(row["mean"].get("random_features_risk", math.nan) for row in mine)
                 asked = y == "risk" and "random-features" in models and kind.bulk == "exact"
                 if asked and still not in drawn:

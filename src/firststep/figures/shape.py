@@ -6,10 +6,11 @@ of it depends on how much is computed: ``Scale`` says that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from firststep.sweep.units import alike, solve_together
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from firststep.theory.one_step.prediction import Prediction
     from firststep.typing import Array, Float
 
 Row = dict[str, Any]  # a line of the table of a figure
@@ -140,6 +142,14 @@ def family(
     ]
 
 
+class Line(NamedTuple):
+    """A line of the theory, and how far networks of that size may be from it."""
+
+    x: Float[Array, " x"]
+    y: Float[Array, " x"]
+    error: Float[Array, " x"] | None
+
+
 @dataclass(frozen=True)
 class Panel:
     """Axes and what is in them."""
@@ -162,8 +172,8 @@ class Panel:
             return curve.at
         return self.axis.points(scale.points) if curve.model else ()
 
-    def line(self, curve: Curve, scale: Scale) -> tuple[Float[Array, " x"], Float[Array, " x"]]:
-        """x and y of the theory line of a curve."""
+    def line(self, curve: Curve, scale: Scale) -> Line:
+        """The theory line of a curve."""
         x = np.asarray(self._line_places(curve, scale), float)
         problems = []
         for each in map(float, x):
@@ -173,7 +183,10 @@ class Panel:
             if curve.model == "random-features":
                 problem = problem.replace(alpha0=0.0)
             problems.append(problem)
-        return x, predicted(problems, curve.quantity, curve.theory or "exact")
+        bulk, error = curve.theory or "exact", None
+        if curve.quantity == "risk" and bulk == "exact" and problems[0].dimension != math.inf:
+            error = predicted(problems, "model_error", bulk)
+        return Line(x, predicted(problems, curve.quantity, bulk), error)
 
     def _line_places(self, curve: Curve, scale: Scale) -> Sequence[float] | Float[Array, " x"]:
         for given in (curve.line, self.axis.line):
@@ -188,18 +201,16 @@ class Panel:
 
 def predicted(problems: Sequence[Problem], quantity: str, bulk: str) -> Float[Array, " problems"]:
     """A quantity of the theory; problems that differ only in numbers are solved together."""
-    return _predicted(tuple(problems), quantity, bulk).copy()
+    values = np.full(len(problems), np.nan)
+    for places, found in _solved(tuple(problems), bulk):
+        values[places] = np.broadcast_to(getattr(found, quantity), len(places))
+    return values
 
 
 @lru_cache(maxsize=64)  # a figure that is made again with more replicates has the same theory
-def _predicted(
-    problems: tuple[Problem, ...], quantity: str, bulk: str
-) -> Float[Array, " problems"]:
-    values = np.full(len(problems), np.nan)
-    for places in alike(problems).values():
-        found = solve_together([problems[place] for place in places], bulk)
-        values[places] = np.broadcast_to(getattr(found, quantity), len(places))
-    return values
+def _solved(problems: tuple[Problem, ...], bulk: str) -> list[tuple[list[int], Prediction]]:
+    groups = alike(problems).values()
+    return [(each, solve_together([problems[place] for place in each], bulk)) for each in groups]
 
 
 def columns(rows: Sequence[Row], *names: str) -> list[list[float]]:
@@ -220,13 +231,16 @@ def draw_points(
 def draw_panel(
     panel: Panel, rows: Sequence[Row], scale: Scale, axes: Axes, legend: bool = True
 ) -> None:
-    """Theory as lines, simulation as points with one standard error, the bound dashed."""
+    """Theory as lines in bands of their finite-size error, simulation as points with one standard
+    error, the bound dashed.
+    """
     for curve in panel.curves:
         mine = [row for row in rows if row["curve"] == curve.label]
         if curve.theory is not None:
-            x, y = panel.line(curve, scale)
-            label = None if mine else curve.label
-            plots.curve(axes, x, y, curve.color, label=label, style=curve.style)
+            line, label = panel.line(curve, scale), None if mine else curve.label
+            plots.curve(axes, line.x, line.y, curve.color, label=label, style=curve.style)
+            if line.error is not None:
+                plots.band(axes, line.x, line.y, line.error, curve.color)
         if mine:
             draw_points(axes, mine, curve.label, (curve.color, curve.marker))
     if panel.bound is not None:
