@@ -118,6 +118,7 @@ class Prediction(Shown):
     baseline: Callable[[], Float[Array, " points"]]  # the random-features risk, when asked
     seconds: float
     versions: Mapping[str, str]
+    check: Any = None  # a LayerCheck, where one was asked for
 
     @property
     def kind(self) -> str:
@@ -350,6 +351,8 @@ class Prediction(Shown):
         table["iterations"] = self.iterations if single else self.iterations.tolist()
         if single and self.status == CONVERGED:
             table.update({name: plain(getattr(self, name)) for name in FUNCTIONS})
+        if self.check is not None:
+            table["check"] = self.check.to_dict()
         return {**table, "seconds": self.seconds, "versions": dict(self.versions)}
 
     def rows(self) -> Iterator[tuple[str, str]]:
@@ -359,6 +362,8 @@ class Prediction(Shown):
             value = getattr(self, name)
             if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
                 yield words, f"{value:.{digits.get(name, 6)}g}"
+        if self.check is not None:
+            yield from self.check.found()
 
     @property
     def title(self) -> str:
@@ -371,10 +376,12 @@ class Prediction(Shown):
         return aligned([*self.rows()]) if self.shape == () else self._lines()
 
     def notes(self) -> Iterator[str]:
-        """How well a single point was solved."""
+        """How well a single point was solved, and how its check came out."""
         if self.shape == ():
             steps = f"after {self.iterations} Newton steps"
             yield f"  {self.status}: residual {self.residual:.1e} {steps}"
+        if self.check is not None:
+            yield from self.check.notes()
 
     def _lines(self) -> list[str]:
         names = list(self.fields)
