@@ -37,6 +37,7 @@ WORDS = {
     "--seed": ["0", "7", "-1", "x", "1" * 40],
     "--problem": ["none.toml", ".", "/dev/null", ""],
     "--json": [None],
+    "--check": ["1", "2", "0", "1.5", "-1", "101", "x", "", "nan"],
     "--workers": ["1", "0", "-2", "x"],
     "--over": ["ridge", "step", "alpha", "ridge,step", ""],
     "--unknown": ["1", None],
@@ -143,7 +144,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 ARGUMENTS: dict[str, list[str]] = {
     "Problem": [*FIELDS, "student", "teacher", "readout", "init", "dimension", "step_exponent"],
-    "predict": [*FIELDS, "problem", "bulk"],
+    "predict": [*FIELDS, "problem", "bulk", "dimension", "check", "seed"],
     "simulate": ["problem", "dimension", "replicates", "seed", "model", "inputs", "workers"],
     "predict_features": ["weights", "problem", "teacher", "bias", "covariance", "directions"],
     "run_sweep": ["problem", "axes", "simulate", "predict", "zip", "seed", "name"],

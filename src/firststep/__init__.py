@@ -18,6 +18,8 @@ from firststep.errors import (
     WorkerFailed,
 )
 from firststep.inputs import DataInputs, InputLaw, input_law
+from firststep.layer_check import LayerCheck, check_layers
+from firststep.predicting import predict
 from firststep.problem import Problem
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.results import Baselines, Estimate, Interrupted, Simulation
@@ -42,7 +44,6 @@ from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectru
 from firststep.theory.given_layer.predict import predict_features
 from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.one_step.optimum import Optimum, optimal
-from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 
@@ -66,6 +67,7 @@ __all__ = [
     "InputLaw",
     "Interrupted",
     "InvalidParameter",
+    "LayerCheck",
     "NotConverged",
     "NotEnoughMemory",
     "OneStepFeatures",
@@ -90,6 +92,7 @@ __all__ = [
     "__version__",
     "activation",
     "baselines",
+    "check_layers",
     "compare",
     "compare_features",
     "diagnose_inputs",

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 import firststep
-from firststep.cli.flags import NO_PROBLEM, Bulk, Json, ProblemFlags
-from firststep.cli.output import complain, show
+from firststep.cli.flags import NO_PROBLEM, Bulk, Json, ProblemFlags, number
+from firststep.cli.output import Bar, complain, show
 
 
-def predict(problem: ProblemFlags = NO_PROBLEM, *, bulk: Bulk = "exact", json: Json = False) -> int:
+def predict(
+    problem: ProblemFlags = NO_PROBLEM,
+    *,
+    bulk: Bulk = "exact",
+    check: Annotated[
+        str | None,
+        number("also draw so many first layers at --dimension, 1 to 100, and solve each of them"),
+    ] = None,
+    seed: Annotated[str | None, number("seed of these layers [default: 0]")] = None,
+    json: Json = False,
+) -> int:
     """Print the exact asymptotic risk and what explains it, in milliseconds.
 
     Example: firststep predict --student tanh --teacher sin --alpha 3 --beta 1 --alpha0 20 --step 3
     --ridge 0.0333 --readout ones
+
+    With --check 10 --dimension 200 it says whether to trust it at that size.
     """
-    result = firststep.predict(problem.problem(), bulk=bulk)
+    question = problem.problem()
+    with Bar(json or check is None, "layers") as bar:
+        result = firststep.predict(question, bulk=bulk, check=check, seed=seed, progress=bar)
     show(result, json)
     if np.all(np.asarray(result.status) == "converged"):
         return 0

@@ -71,7 +71,11 @@ def polynomial_degrees(student: Activation) -> tuple[float, float]:
 def slope_constants(student: Activation) -> SlopeConstants:
     """The constants of a student by adaptive quadrature; below 1e-13 of their scale zero."""
     basic = student.slope_moments
-    c0, c1, c2 = _mean(student), basic.mean, basic.linear
+    size = (basic.mean**2 + basic.variance) ** 0.5
+    c0, c1, c2 = (
+        _mean(student),
+        *(value if abs(value) > 1e-13 * size else 0.0 for value in (basic.mean, basic.linear)),
+    )
     is_odd = _is_odd(student)
     flat = np.linspace(-6.0, 6.0, 193)
     beyond = student.evaluate_derivative(flat) - c1 - c2 * flat

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from firststep import Problem
+from firststep import Problem, activation, predict
 from firststep.theory.one_step.mean import coherent_energy, readout_share
 from firststep.theory.one_step.system import State
+from firststep.theory.student import slope_constants
 from tests.theory.one_step.test_parts import prepared
 from tests.theory.one_step.test_predict import solve
 
@@ -157,3 +158,20 @@ def test_derivative_of_the_coherent_part(readout: str) -> None:
         expected = crossed[place] - answer[place] ** 2
         assert by_energy == pytest.approx(expected, rel=1e-5, abs=1e-7)
         assert by_diagonal == pytest.approx(-crossed[place], rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("student", ["3*(z*z - 1)", "hermite2", "abs"])
+def test_an_even_student_has_no_spike_of_its_own(student: str) -> None:
+    """E s' is zero but for rounding: the own output has no direction, whatever the rounding is."""
+    assert slope_constants(activation(student)).c1 == 0
+    problem = Problem(
+        student=student,
+        teacher="relu",
+        alpha=2,
+        beta=1,
+        alpha0=2,
+        step=0.5,
+        ridge=0.1,
+        dimension=200,
+    )
+    assert predict(problem).points[0].doubts.own_spike == 0

@@ -56,7 +56,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     problem = Problem.asked(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
-    if any(_is_traced(value) for value in fields.values()):
+    if any(is_traced(value) for value in fields.values()):
         from firststep.theory.one_step.differentiable import trace  # it loads JAX
 
         return trace(problem, bulk, fields)
@@ -87,7 +87,8 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     return result
 
 
-def _is_traced(value: object) -> bool:
+def is_traced(value: object) -> bool:
+    """Whether a field is an array of JAX: the answer is then one that can be differentiated."""
     module = type(value).__module__ or ""
     return module.startswith(("jax", "jaxlib")) and hasattr(value, "aval")
 

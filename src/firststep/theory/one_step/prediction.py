@@ -123,6 +123,7 @@ class Prediction(Shown):
     nearby: Callable[[], Prediction | None]  # the same at d = 1000, when asked
     seconds: float
     versions: Mapping[str, str]
+    check: Any = None  # a LayerCheck, where one was asked for
 
     @property
     def kind(self) -> str:
@@ -402,6 +403,8 @@ class Prediction(Shown):
         table["iterations"] = self.iterations if single else self.iterations.tolist()
         if single and self.status == CONVERGED:
             table.update({name: plain(getattr(self, name)) for name in FUNCTIONS})
+        if self.check is not None:
+            table["check"] = self.check.to_dict()
         return {**table, "seconds": self.seconds, "versions": dict(self.versions)}
 
     def rows(self) -> Iterator[tuple[str, str]]:
@@ -413,6 +416,8 @@ class Prediction(Shown):
             if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
                 share = f" ({100 * value / risk:.2g} %)" if name == "model_error" else ""
                 yield words, f"{value:.{digits.get(name, 6)}g}{share}"
+        if self.check is not None:
+            yield from self.check.found()
 
     @property
     def title(self) -> str:
@@ -425,12 +430,14 @@ class Prediction(Shown):
         return aligned([*self.rows()]) if self.shape == () else self._lines()
 
     def notes(self) -> Iterator[str]:
-        """How well a single point was solved."""
+        """How well a single point was solved, and how its check came out."""
         if self.shape == ():
             steps = f"after {self.iterations} Newton steps"
             yield f"  {self.status}: residual {self.residual:.1e} {steps}"
             if self.bulk == "exact" and self.model_error_reason:
                 yield f"  {self._trust()}"
+        if self.check is not None:
+            yield from self.check.notes()
 
     def _trust(self) -> str:
         """A line on the model error of a single point."""
@@ -438,7 +445,7 @@ class Prediction(Shown):
         if self.problem.dimension == math.inf or not self.is_flagged:
             return f"finite-size error: {reason}"
         share = 100 * self._model_errors[0].relative
-        return f"may be {share:.2g} % off: {reason}; simulate to be sure"
+        return f"may be {share:.2g} % off: {reason}; check it or simulate"
 
     def _lines(self) -> list[str]:
         names = list(self.fields)
