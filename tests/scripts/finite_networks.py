@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 AIM = 0.003  # standard error over mean
 BLOCK = 8  # networks between two looks at the clock, at least
 LARGEST_COST = 6e10  # operations of one network: a few seconds of one core
+FIELDS = (
+    *("student", "teacher", "readout", "init", "alpha", "beta", "alpha0"),
+    *("step", "step_exponent", "ridge", "noise", "dimension"),
+)
 READOUTS = ("ones", "signs", "gaussian", "-1:0.25,0.5:0.5,2:0.25", "-2:0.2,0.5:0.8")
 STUDENTS = (
     "tanh",
@@ -162,10 +166,7 @@ def simulated(number: int, problem: Problem, seconds: float, so_far: Tally) -> T
 
 def fields_of(problem: Problem) -> dict[str, Any]:
     """What makes the problem again."""
-    names = (
-        "student teacher readout init alpha beta alpha0 step step_exponent ridge noise dimension"
-    )
-    fields = {name: getattr(problem, name) for name in names.split()}
+    fields = {name: getattr(problem, name) for name in FIELDS}
     return {name: v if isinstance(v, float | int | str) else str(v) for name, v in fields.items()}
 
 
@@ -178,10 +179,11 @@ def main() -> None:
     parser.add_argument("--offset", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=10, help="of one problem")
     parser.add_argument("--again", action="store_true", help="more of what is not at the aim")
+    parser.add_argument("--only", type=int, nargs="*", help="these numbers")
     asked = parser.parse_args()
     lines = asked.out.read_text().splitlines() if asked.out.exists() else []
     there = {row["number"]: row for row in map(json.loads, lines)}
-    for number in range(asked.first + asked.offset, asked.last, asked.every):
+    for number in asked.only or range(asked.first + asked.offset, asked.last, asked.every):
         tally = Tally()
         if number in there:
             row = there[number]

@@ -225,6 +225,51 @@ def step_law(
     )
 
 
+class DataTraces(NamedTuple):
+    """Normalised traces of words in M and S'; m: M, s: S'."""
+
+    m: Float[Array, "batch 1"]
+    m2: Float[Array, "batch 1"]
+    m3: Float[Array, "batch 1"]
+    m4: Float[Array, "batch 1"]
+    s: Float[Array, "batch 1"]
+    sm: Float[Array, "batch 1"]
+    smm: Float[Array, "batch 1"]
+    ss: Float[Array, "batch 1"]
+
+    def of_square(
+        self,
+        by_data: Float[Array, "batch P"],
+        by_square: Float[Array, "batch P"],
+        by_jitter: Float[Array, "batch P"],
+    ) -> Float[Array, "batch P"]:
+        """tr A^2/d of A = 1 + b M + f M^2 + g S'."""
+        b, f, g = by_data, by_square, by_jitter
+        square = 1 + 2 * b * self.m + (b**2 + 2 * f) * self.m2 + 2 * b * f * self.m3
+        square = square + f**2 * self.m4 + 2 * g * (self.s + b * self.sm + f * self.smm)
+        return square + g**2 * self.ss
+
+
+def data_traces(
+    moments: tuple[Float[Array, "batch 1"], ...], alpha0: Float[Array, "batch 1"]
+) -> DataTraces:
+    """From mh_1 to mh_4, by free cumulants: a word of l letters M -> yhat, S' -> yhat^2 has the
+    cumulant E[product]/alpha0^(l-1).
+    """
+    m1, m2, m3, m4 = moments
+    k2, k3, k4 = m2 / alpha0, m3 / alpha0**2, m4 / alpha0**3
+    return DataTraces(
+        m=m1,
+        m2=k2 + m1**2,
+        m3=k3 + 3 * k2 * m1 + m1**3,
+        m4=k4 + 4 * k3 * m1 + 2 * k2**2 + 6 * k2 * m1**2 + m1**4,
+        s=m2,
+        sm=m3 / alpha0 + m2 * m1,
+        smm=m4 / alpha0**2 + 2 * m3 * m1 / alpha0 + m2**2 / alpha0 + m2 * m1**2,
+        ss=m4 / alpha0 + m2**2,
+    )
+
+
 def _norm_fluctuations(
     student: SlopeConstants,
     step: tuple[Float[Array, "batch P"], Float[Array, "batch P"], Float[Array, "batch P"]],
@@ -236,25 +281,16 @@ def _norm_fluctuations(
     A  = 1 + (2 e + beta1) M + e^2 M^2 + beta2 S',  beta1 = 2 a b2 L,  L = 1 + e mh_1
     nu = 2 [tr A^2/d - (tr A/d)^2] + own/alpha0 + 4 e^2 chi mh_2^2/alpha0 + 2 chi^2 mh_2^2
     beta2 = (2 a b2 e + a^2 r2)/alpha0
-
-    The traces follow from free cumulants: a word of l letters M -> yhat, S' -> yhat^2 has the
-    cumulant E[product]/alpha0^(l-1).
     """
     (a, e, chi), (m1, m2, m3, m4) = step, moments
     b2, (c11, c12, c22) = student.b2, student.covariances
     lift = 1 + e * m1
     beta1 = 2 * a * b2 * lift
     beta2 = (2 * a * b2 * e + a**2 * student.r2) / alpha0
-    k2, k3, k4 = m2 / alpha0, m3 / alpha0**2, m4 / alpha0**3
-    t2, t3 = k2 + m1**2, k3 + 3 * k2 * m1 + m1**3  # tr M^2, tr M^3
-    t4 = k4 + 4 * k3 * m1 + 2 * k2**2 + 6 * k2 * m1**2 + m1**4
-    s_m = m3 / alpha0 + m2 * m1  # tr S' M
-    s_mm = m4 / alpha0**2 + 2 * m3 * m1 / alpha0 + m2**2 / alpha0 + m2 * m1**2
-    s_s = m4 / alpha0 + m2**2
+    traces = data_traces(moments, alpha0)
     b, f = 2 * e + beta1, e**2
-    trace = 1 + b * m1 + f * t2 + beta2 * m2
-    square = 1 + 2 * b * m1 + (b**2 + 2 * f) * t2 + 2 * b * f * t3 + f**2 * t4
-    square = square + 2 * beta2 * (m2 + b * s_m + f * s_mm) + beta2**2 * s_s
+    trace = 1 + b * m1 + f * traces.m2 + beta2 * m2
+    square = traces.of_square(b, f, beta2)
     own = (
         4 * a**2 * (lift**2 * m2 + 2 * lift * e * m3 / alpha0 + (e / alpha0) ** 2 * m4) * c11
         + 4 * a**3 / alpha0 * (lift * m3 + e * m4 / alpha0) * c12

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from firststep import Problem, activation, predict
+from firststep import Problem, activation
 from firststep.theory.one_step.mean import coherent_energy, readout_share
 from firststep.theory.one_step.system import State
 from firststep.theory.student import slope_constants
@@ -174,4 +174,4 @@ def test_an_even_student_has_no_spike_of_its_own(student: str) -> None:
         ridge=0.1,
         dimension=200,
     )
-    assert predict(problem).points[0].doubts.own_spike == 0
+    assert prepared(problem)[0].mean.own_shift == 0
