@@ -129,8 +129,19 @@ class Comparison(Shown):
         return HEAD
 
     def notes(self) -> Iterator[str]:
+        if isinstance(self.prediction, Prediction) and self.prediction.bulk == "exact":
+            yield f"  {_finite_size(self.prediction)}"
         if self.simulation.interrupted:
             yield "interrupted: only the finished replicates are compared"
+
+
+def _finite_size(found: Prediction) -> str:
+    """The largest finite-size error of the theory, and its reason where that is large."""
+    shares = np.ravel(found.model_error) / np.abs(np.ravel(found.risk))
+    worst = int(np.nanargmax(shares)) if np.any(np.isfinite(shares)) else 0
+    told = f"finite-size error of the predicted risk: about {100 * shares[worst]:.2g} %"
+    flagged = np.ravel(found.is_flagged)[worst]
+    return f"{told}; {np.ravel(found.model_error_reason)[worst]}" if flagged else told
 
 
 def compare(

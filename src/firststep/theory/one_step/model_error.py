@@ -37,7 +37,6 @@ from firststep.theory.one_step.system import System, apply, flip, solve_each
 from firststep.theory.step import data_traces
 
 if TYPE_CHECKING:
-
     from firststep.activations import Activation
     from firststep.theory.step import StepLaw
     from firststep.typing import Array, Float
