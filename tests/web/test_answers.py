@@ -17,6 +17,7 @@ from firststep.figures import catalogue
 from firststep.simulation.running.layer import first_layer
 from firststep.sweep.experiment import Experiment
 from firststep.theory.closed_forms.weights import isotropic_spectrum, weight_spectrum
+from firststep.theory.one_step.prediction import Prediction
 from firststep.web import answers, asked, export, takeaway
 from firststep.web.about import about
 from firststep.web.pages import read_static
@@ -51,6 +52,66 @@ def test_other_lines() -> None:
     )
     along_step = answers.curve({**CURVE, "points": 5, "line": "random-features", "axis": "step"})
     np.testing.assert_allclose(along_step["y"], predict(LIBRARY).random_features_risk, rtol=1e-9)
+
+
+def edges(found: Any) -> dict[str, Any]:
+    """Where the risk of networks may be."""
+    risk, error = np.asarray(found.risk), np.asarray(found.model_error)
+    return {"low": np.maximum(risk - error, 1e-3 * risk), "high": risk + error, "error": error}
+
+
+@pytest.mark.parametrize("line", ["exact", "random-features"])
+@pytest.mark.parametrize("dimension", ["inf", 200])
+def test_a_band_is_the_finite_size_error(line: str, dimension: str | int) -> None:
+    """With the line at a finite d; at d = infinity it is a question of its own."""
+    problem = {**PROBLEM, "dimension": dimension}
+    body = {**CURVE, "points": 5, "line": line, "problem": problem}
+    with_line, later = answers.curve(body)["band"], answers.band(body)["band"]
+    assert with_line == (None if dimension == "inf" else later)
+    asked_of = Problem(**problem).replace(**({} if line == "exact" else {"alpha0": 0.0}))
+    expected = edges(predict(asked_of, alpha=np.geomspace(0.25, 16, 5)))
+    for name, values in expected.items():
+        np.testing.assert_allclose(later[name], values, rtol=1e-10)
+    level = answers.band({**body, "axis": "step"})["band"]
+    if line == "random-features":
+        at_rest = edges(predict(asked_of))
+        np.testing.assert_allclose(level["high"], [at_rest["high"]] * 5, rtol=1e-10)
+
+
+def test_what_has_no_band() -> None:
+    problem = {**PROBLEM, "dimension": 200}
+    for changes in ({"line": "isotropic"}, {"quantity": "training_error"}, {"quantity": "gain"}):
+        body = {**CURVE, "points": 3, "problem": problem, **changes}
+        assert answers.curve(body)["band"] is answers.band(body)["band"] is None
+    best = answers.curve({**CURVE, "points": 3, "problem": problem, "line": "optimal-ridge"})
+    there = [
+        predict(Problem(**{**problem, "alpha": x, "ridge": ridge}))
+        for x, ridge in zip(best["x"], best["extra"]["ridge"], strict=True)
+    ]
+    np.testing.assert_allclose(best["band"]["error"], [each.model_error for each in there])
+
+
+def test_a_band_never_reaches_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Prediction, "model_error", property(lambda found: 3 * found.risk))
+    found = answers.band({**CURVE, "points": 3})["band"]
+    risk = predict(LIBRARY, alpha=np.geomspace(0.25, 16, 3)).risk
+    np.testing.assert_allclose(found["high"], 4 * risk)
+    assert all(0 < low < 0.01 * each for low, each in zip(found["low"], risk, strict=True))
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"dimension": 200}, {"student": "10*tanh(z)", "step": 0.5, "dimension": 200}]
+)
+def test_a_point_says_how_far_networks_may_be(changes: dict[str, Any]) -> None:
+    problem = {**PROBLEM, **changes}
+    found, expected = answers.point({"problem": problem}), predict(Problem(**problem))
+    row = next(row for row in found["values"] if row["name"] == "model_error")
+    assert (row["value"], row["share"]) == (
+        expected.model_error,
+        expected.model_error / expected.risk,
+    )
+    assert found["model_error_reason"] == expected.model_error_reason
+    assert found["is_flagged"] == expected.is_flagged
 
 
 def test_the_best_ridge_is_the_optimum() -> None:

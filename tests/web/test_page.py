@@ -10,12 +10,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from firststep import Problem, predict, simulate
 from firststep.cli import run
@@ -23,7 +23,7 @@ from firststep.web import export
 from firststep.web.pages import read_static
 from firststep.web.single_file import bundle, imported
 from tests.processes import eventually, seconds_until_rest
-from tests.web.serving import CURVE, explorer, wait_for_networks
+from tests.web.serving import CURVE, PROBLEM, explorer, wait_for_networks
 
 CHROMIUM = next(
     (
@@ -301,7 +301,7 @@ def test_downloads(page: Page, kind: str, tmp_path: Path) -> None:
         assert b"<svg" in begin
     else:
         rows = path.read_text().splitlines()
-        assert rows[0].startswith("series,alpha,risk,standard_error,student,")
+        assert rows[0].startswith("series,alpha,risk,standard_error,model_error,student,")
         assert len(rows) > 100
 
 
@@ -357,6 +357,105 @@ def test_it_fits(browser: Browser, served: tuple[str, int], size: tuple[int, int
     context.close()
 
 
+# The finite-size error ----------------------------------------------------------------------------
+
+BANDS = "#curve-chart svg polygon"
+
+
+def test_lines_have_bands(page: Page, tmp_path: Path) -> None:
+    """At d = infinity after the lines; in the picture and the table, not in the address."""
+    expect(page.locator(BANDS)).to_have_count(2)  # the exact line and that without the step
+    page.check("#line-isotropic")
+    page.wait_for_function(f"() => document.querySelectorAll('{BANDS}').length === 2")
+    page.uncheck("#line-isotropic")
+    page.uncheck("#inf-dimension")
+    page.fill("#f-dimension", "150")
+    expect(page.locator("#trust")).not_to_contain_text("networks of d")
+    expect(page.locator(BANDS)).to_have_count(2)
+    expect(page.locator("#curve-chart svg")).to_contain_text("± finite-size error")
+    for kind in ("svg", "csv"):
+        with page.expect_download() as waiting:
+            page.click(f"#save-{kind}")
+        waiting.value.save_as(tmp_path / f"curve.{kind}")
+    assert (tmp_path / "curve.svg").read_text().count("<polygon") == 2
+    with (tmp_path / "curve.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["series"] == "one step, exact theory"]
+    there = {name: float(rows[7][name]) for name in ("alpha", "dimension")}
+    problem = Problem(**{**PROBLEM, **there})
+    assert float(rows[7]["model_error"]) == pytest.approx(predict(problem).model_error, rel=1e-6)
+    page.wait_for_function("() => location.hash.includes('dimension=150')")
+    names = {part.split("=")[0] for part in page.url.split("#")[1].split("&")}
+    assert names - {"lines"} == set(PROBLEM)
+    page.select_option("#quantity", "training_error")
+    expect(page.locator(BANDS)).to_have_count(0)
+
+
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_a_huge_band_leaves_the_axis_alone(
+    context: BrowserContext, served: tuple[str, int], scale: str
+) -> None:
+    """At n = N with next to no ridge: the same lines and ticks without bands and with huge ones."""
+
+    def changed(size: float | None) -> Callable[[Route], None]:
+        def answer(route: Route) -> None:
+            if size is None and route.request.url.endswith("band"):
+                route.fulfill(json={"band": None})
+                return
+            found = route.fetch()
+            told = found.json()
+            if size is None:
+                told["band"] = None
+            elif told["band"]:
+                told["band"]["high"] = [size * value for value in told["band"]["high"]]
+            route.fulfill(response=found, json=told)
+
+        return answer
+
+    drawings = []
+    for size in (None, 1e6):
+        page = context.new_page()
+        for call in ("curve", "band"):
+            page.route(f"**/api/{call}", changed(size))
+        page.goto(f"{served[0]}#ridge=1e-6&beta=2&dimension=150&yscale={scale}")
+        drawn(page)
+        expect(page.locator("#trust")).not_to_be_empty()  # the ring stands where it will
+        expect(page.locator("#curve-chart svg")).to_contain_text("no step")
+        expect(page.locator(BANDS)).to_have_count(0 if size is None else 2)
+        texts = page.locator("#curve-chart svg text").all_text_contents()
+        drawings.append((paths(page), [text for text in texts if "finite-size" not in text]))
+        if size is not None:
+            clip = page.locator(BANDS).first.evaluate(
+                "band => band.parentNode.getAttribute('clip-path')"
+            )
+            assert clip.startswith("url(#")
+    assert drawings[0] == drawings[1]
+
+
+def test_a_doubtful_risk_is_said_to_be_so(context: BrowserContext, served: tuple[str, int]) -> None:
+    page = context.new_page()
+    page.goto(f"{served[0]}#student=10*tanh(z)&dimension=200&step=0.1")
+    drawn(page)
+    fields = {**PROBLEM, "student": "10*tanh(z)", "dimension": 200, "step": 0.1}
+    expected = predict(Problem(**fields))
+    assert expected.is_flagged
+    share = f"{100 * expected.model_error / expected.risk:.2g} %"
+    warning = page.locator("#trust.flagged")
+    expect(warning).to_be_visible()
+    expect(warning).to_have_attribute("aria-live", "polite")
+    expect(warning).to_have_text(f"May be {share} off: {expected.model_error_reason}.")
+    expect(page.locator("#values tr[data-value=model_error] td")).to_contain_text(share)
+    expect(page.locator("#curve-notes .flagged")).to_contain_text(f"may be {share} off")
+    ring = page.locator("#curve-chart [role=slider] circle").first.bounding_box()
+    assert ring is not None
+    page.mouse.move(ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2)
+    expect(page.locator("#curve-chart svg")).to_contain_text(f"May be {share} off")
+    page.check("#inf-dimension")
+    page.fill("#f-student", "tanh")
+    expect(page.locator("#trust")).to_contain_text("networks of d = 1000")
+    calm = predict(Problem(**{**PROBLEM, "step": 0.1}))
+    expect(page.locator("#trust.flagged")).to_have_count(int(calm.is_flagged))
+
+
 # One file -----------------------------------------------------------------------------------------
 
 
@@ -387,17 +486,20 @@ def test_the_folders_of_the_page_import_one_way() -> None:
             assert FOLDERS.index(each.split("/")[0]) <= level, f"{name} imports {each}"
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_export(path: Path, *flags: str) -> Path:
     """A small grid, without the smallest alpha0, where the largest step takes long to compute."""
-    path = tmp_path_factory.mktemp("export") / "page.html"
     sizes = {"alpha": 3, "beta": 2, "alpha0": 2, "step": 3, "ridge": 2}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export, "FINE", sizes)
         patch.setitem(export.ENDS, "alpha0", (2.0, 32.0))
         patch.setattr(export, "available_cores", lambda: 1)
-        assert run(["explore", "--export", str(path)]) == 0
+        assert run(["explore", "--export", str(path), *flags]) == 0
     return path
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_export(tmp_path_factory.mktemp("export") / "page.html")
 
 
 def test_the_single_file_works_without_a_network(context: BrowserContext, exported: Path) -> None:
@@ -437,6 +539,25 @@ def test_the_single_file_has_the_library_s_numbers(context: BrowserContext, expo
         readout="ones",
     )
     expect(page.locator("body")).to_contain_text(f"{predict(problem).risk:.5g}")
+
+
+def test_the_single_file_has_bands_at_a_finite_dimension(
+    context: BrowserContext, exported: Path, tmp_path: Path
+) -> None:
+    """At d = infinity they would take too long, and the page goes without them."""
+    page = context.new_page()
+    page.goto(exported.as_uri())
+    drawn(page)
+    expect(page.locator("#values")).to_contain_text("test risk")
+    expect(page.locator(BANDS)).to_have_count(0)
+    expect(page.locator("#trust")).to_be_hidden()
+    page.goto(small_export(tmp_path / "finite.html", "--dimension", "150").as_uri())
+    drawn(page)
+    expect(page.locator(BANDS)).to_have_count(2)
+    expected = predict(Problem(**{**PROBLEM, "dimension": 150}))
+    expect(page.locator("#trust")).to_contain_text(expected.model_error_reason)
+    share = f"{100 * expected.model_error / expected.risk:.2g} %"
+    expect(page.locator("#values tr[data-value=model_error] td")).to_contain_text(share)
 
 
 def test_export_refuses_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

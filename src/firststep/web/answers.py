@@ -23,7 +23,7 @@ from firststep.theory.spectrum.law import spectral_law
 from firststep.web import asked, takeaway
 from firststep.web.asked import MEASURED
 from firststep.web.checked import Json, Request
-from firststep.web.words import QUANTITIES, SPLIT, WORDS
+from firststep.web.words import LINES, QUANTITIES, SPLIT, WORDS
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -36,10 +36,12 @@ AROUND_PEAK = np.array([-0.15, -0.08, -0.04, -0.02, -0.01, 0.0, 0.01, 0.02, 0.04
 RIDGES = np.geomspace(1e-5, 1e2, 13)
 BEST_RIDGE_POINTS = 31
 ROUNDING = 1e-12  # of the power of the teacher: what is smaller is shown as 0
+LEAST_OF_A_BAND = 1e-3  # of the risk: a lower edge at 0 or below has no place on a log axis
 LARGEST_MEMORY = 2 * 10**9  # bytes of one replicate, less than a worker may have
 LARGEST_WORK = 2e14  # operations of one simulation: some hours of one core
 POINT_VALUES = (
     "risk",
+    "model_error",
     "random_features_risk",
     "gain",
     "kernel_lower_bound",
@@ -51,6 +53,7 @@ POINT_VALUES = (
     "degrees_of_freedom",
     "quadrature_error",
 )
+ERRORS = ("model_error", "quadrature_error")  # shown however small they are
 Asked = TypeVar("Asked", bound=Request)
 
 
@@ -69,25 +72,55 @@ def _answers(model: type[Asked]) -> Callable[[Callable[[Asked], Json]], Callable
 
 @_answers(asked.Curve)
 def curve(wanted: asked.Curve) -> Json:
-    """One line of the curve panel."""
+    """One line of the curve panel, with its band.
+
+    At d = infinity the band takes ten times as long as the line, so that it is asked for later.
+    """
+    axis, found, extra = _line(wanted)
+    return {
+        "x": plain(axis.values),
+        "y": plain(_along(axis, getattr(found, wanted.quantity))),
+        "band": None if wanted.problem.dimension == math.inf else _band(wanted, axis, found),
+        "extra": extra,
+        "kernel_lower_bound": wanted.problem.kernel_lower_bound,
+        "notes": _unsolved(found),
+    }
+
+
+@_answers(asked.Curve)
+def band(wanted: asked.Curve) -> Json:
+    """The band of one line of the curve panel."""
+    axis, found, _ = _line(wanted)
+    return {"band": _band(wanted, axis, found)}
+
+
+def _line(wanted: asked.Curve) -> tuple[asked.Axis, Prediction, Json]:
+    """The points of a line, what the theory says of them, and what else belongs to the line."""
     problem = wanted.problem
     axis = _with_peak(problem, wanted.spaced(wanted.points))
-    extra: Json = {}
     if wanted.line == "optimal-ridge":
         axis = asked.Axis(axis.name, _thinned(axis.values))
         found, ridges = _best_ridge(problem, axis)
-        extra["ridge"] = plain(ridges)
-    elif wanted.line == "random-features":
-        found = _without_step(problem, axis)
-    else:
-        found = _predict(problem, wanted.line, {axis.name: axis.values})
-    level = np.asarray(getattr(found, wanted.quantity), float)
+        return axis, found, {"ridge": plain(ridges)}
+    if wanted.line == "random-features":
+        return axis, _without_step(problem, axis), {}
+    return axis, _predict(problem, wanted.line, {axis.name: axis.values}), {}
+
+
+def _along(axis: asked.Axis, values: object) -> Float[Array, " points"]:
+    """What does not depend on the axis is a level."""
+    return np.broadcast_to(np.asarray(values, float), axis.values.shape)
+
+
+def _band(wanted: asked.Curve, axis: asked.Axis, found: Prediction) -> Json | None:
+    """Where the risk of networks may be; none where the line is not of the network."""
+    if wanted.quantity != "risk" or not LINES[wanted.line].band:
+        return None
+    risk, error = _along(axis, found.risk), _along(axis, found.model_error)
     return {
-        "x": plain(axis.values),
-        "y": plain(np.broadcast_to(level, axis.values.shape)),
-        "extra": extra,
-        "kernel_lower_bound": problem.kernel_lower_bound,
-        "notes": _unsolved(found),
+        "low": plain(np.maximum(risk - error, LEAST_OF_A_BAND * risk)),
+        "high": plain(risk + error),
+        "error": plain(error),
     }
 
 
@@ -175,15 +208,20 @@ def point(wanted: asked.Point) -> Json:
         nothing: Json = {
             name: [] for name in ("values", "kappa", "learned", "target", "density", "split")
         }
-        return {**nothing, **dict.fromkeys((*QUANTITIES, "total")), "notes": [str(error)]}
+        unknown = dict.fromkeys((*QUANTITIES, "total", "model_error_reason", "is_flagged"))
+        return {**nothing, **unknown, "notes": [str(error)]}
     split, words = found.error_split, point_words()
     for word in words["values"]:
         word["value"] = _value(found, word["name"])
+        if word["name"] == "model_error":
+            word["share"] = plain(found.model_error / found.risk) if found.risk else None
     for word in words["split"]:
         word["value"] = _rounded(getattr(split, word["name"]), split.total)
     return {
         **words,
         **{name: plain(getattr(found, name)) for name in QUANTITIES},
+        "model_error_reason": found.model_error_reason,
+        "is_flagged": found.is_flagged,
         "kappa": plain(found.kappa),
         "learned": plain(found.learned_function),
         "target": plain(found.target_function),
@@ -201,7 +239,7 @@ def density(kappa: Float[Array, " nodes"]) -> list[float]:
 
 def _value(found: Prediction, name: str) -> float | None:
     value, total = getattr(found, name), found.problem.teacher.moments.second_moment
-    return _rounded(value, 0.0 if name == "quadrature_error" else total)
+    return _rounded(value, 0.0 if name in ERRORS else total)
 
 
 def _rounded(value: float, total: float) -> float | None:
@@ -309,6 +347,7 @@ def take(wanted: asked.Take) -> Json:
 
 CALLS: Mapping[str, Callable[[Any], Json]] = {
     "curve": curve,
+    "band": band,
     "point": point,
     "weights": weights,
     "map": map_,

@@ -19,6 +19,7 @@ from firststep.problem import Problem
 from firststep.results import plain
 from firststep.simulation.running.simulate import available_cores
 from firststep.simulation.running.workers import Workers
+from firststep.theory.one_step.model_error import FLAGGED
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import ErrorSplit, Prediction
 from firststep.web import answers, takeaway
@@ -50,7 +51,7 @@ KAPPA = np.linspace(-4, 4, 25)  # drawn with straight lines between
 WEIGHTS_DIMENSION = 100  # of the networks whose singular values are drawn
 LONG = 240.0  # seconds beyond which the coarse grid is taken
 FITTED = ("risk", "training_error")  # what lines besides the exact one show
-DRAWN = ("learned", "target", "weights", "before")
+DRAWN = ("learned", "target", "weights", "before", "model_error_reason")
 
 
 def write_page(path: Path, problem: Problem) -> int:
@@ -127,8 +128,19 @@ class Chunk:
             **{name: getattr(exact, name) for name in QUANTITIES},
             **{f"isotropic_{name}": getattr(isotropic, name) for name in FITTED},
             **{f"still_{name}": getattr(still, name) for name in FITTED},
+            **self._errors(exact, still),
             **self._functions(exact),
             **self._weights(fixed, step),
+        }
+
+    def _errors(self, exact: Prediction, still: Prediction) -> dict[str, Array]:
+        """Finite-size errors; at d = infinity they would take ten times as long as all the rest."""
+        if self.problem.dimension == math.inf:
+            return {}
+        return {
+            "model_error": exact.model_error,
+            "model_error_reason": exact.model_error_reason,
+            "still_model_error": still.model_error,
         }
 
     def _functions(self, exact: Prediction) -> dict[str, Array]:
@@ -187,6 +199,11 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
     }
     if not np.isfinite(stacked["risk"]).any():
         raise NotConverged("no point of the grid could be solved")
+    reasons: list[str] = []
+    if "model_error_reason" in stacked:  # by number
+        words, numbers = np.unique(stacked["model_error_reason"], return_inverse=True)
+        reasons = words.tolist()
+        stacked["model_error_reason"] = numbers.reshape(stacked["risk"].shape).astype(float)
     return {
         "about": _about_offline(_first_state(problem, axes), axes),
         "order": list(ORDER),
@@ -194,6 +211,9 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
         "kappa": plain(KAPPA),
         "density": answers.density(KAPPA),
         "split": list(SPLIT),
+        "reasons": reasons,
+        "flagged_above": FLAGGED,
+        "least_of_a_band": answers.LEAST_OF_A_BAND,
         "arrays": {name: _packed(values, name in DRAWN) for name, values in stacked.items()},
         "dimension": WEIGHTS_DIMENSION,
         "kernel_lower_bound": problem.kernel_lower_bound,

@@ -119,7 +119,7 @@ class Explorer:
             answer = self.kept.get(key)
             if answer is None:
                 at_once = call in AT_ONCE or (
-                    isinstance(body, dict) and body.get("line") == "exact"
+                    call == "curve" and isinstance(body, dict) and body.get("line") == "exact"
                 )
                 ask = self.theory.ask if at_once else self.theory.ask_aside
                 answer = json.dumps(await ask(call, body, request.is_disconnected)).encode()
@@ -272,7 +272,7 @@ class Guard:
         )
 
 
-CALLS = ("curve", "point", "weights", "map", "estimate", "take")
+CALLS = ("curve", "band", "point", "weights", "map", "estimate", "take")
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 

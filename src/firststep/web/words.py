@@ -63,6 +63,7 @@ class Line(Word):
     color: str
     dash: str = ""
     on: bool = True
+    band: bool = True  # a prediction of the network, which has a finite-size error
     quantities: tuple[str, ...] = ("risk", "training_error", "alignment", "gain")
 
 

@@ -80,7 +80,9 @@ export class Chart extends Figure {
     const { x, column, rows } = readAt(spec, frame, this.hovered[0]);
     const span = rows.find(row => row.note);
     const title = [spec.x.label, span ? span.note : plainNumber(x)].filter(Boolean).join(': ');
-    this.box.show(pen, frame, title, rows, column, this.hovered[1]);
+    const { marker } = spec;
+    const isAtMarker = marker && marker.note && Math.abs(frame.xScale.toPixel(marker.x) - column) < 1;
+    this.box.show(pen, frame, { title, rows, note: isAtMarker ? marker.note : '' }, column, this.hovered[1]);
     this.box.hair(pen, frame, column, rows);
     if (this.onHover) this.onHover(x);
   }
@@ -93,26 +95,27 @@ export class Chart extends Figure {
   }
 
   toRows() {
-    const rows = [['series', 'x', 'y', 'standard_error']];
+    const rows = [['series', 'x', 'y', 'standard_error', 'model_error']];
     const spec = this.spec || EMPTY_CHART;
     const name = (series, kind, index) => series.label || `${kind} ${index + 1}`;
     spec.lines.forEach((line, index) => {
-      line.x.forEach((x, at) => rows.push([name(line, 'line', index), x, line.y[at], null]));
+      const error = at => (line.band ? line.band.error[at] : null);
+      line.x.forEach((x, at) => rows.push([name(line, 'line', index), x, line.y[at], null, error(at)]));
     });
     spec.points.forEach((series, index) => {
       series.x.forEach((x, at) => {
-        rows.push([name(series, 'points', index), x, series.y[at], series.error ? series.error[at] : null]);
+        rows.push([name(series, 'points', index), x, series.y[at], series.error ? series.error[at] : null, null]);
       });
     });
     spec.bars.forEach((bars, index) => {
       bars.heights.forEach((height, at) => {
-        rows.push([name(bars, 'bars', index), (bars.edges[at] + bars.edges[at + 1]) / 2, height, null]);
+        rows.push([name(bars, 'bars', index), (bars.edges[at] + bars.edges[at + 1]) / 2, height, null, null]);
       });
     });
-    spec.levels.forEach((level, index) => rows.push([name(level, 'level', index), null, level.y, null]));
-    spec.verticals.forEach((rule, index) => rows.push([name(rule, 'vertical', index), rule.x, null, null]));
+    spec.levels.forEach((level, index) => rows.push([name(level, 'level', index), null, level.y, null, null]));
+    spec.verticals.forEach((rule, index) => rows.push([name(rule, 'vertical', index), rule.x, null, null, null]));
     spec.bands.forEach((band, index) => {
-      for (const x of band.x) rows.push([name(band, 'band', index), x, null, null]);
+      for (const x of band.x) rows.push([name(band, 'band', index), x, null, null, null]);
     });
     return rows;
   }
@@ -136,5 +139,8 @@ function drawChart(pen, layer, spec, width, height, clip) {
 
 function legendEntries(spec) {
   const of = (series, kind) => series.filter(({ label }) => label).map(one => ({ ...one, kind }));
-  return [...of(spec.lines, 'line'), ...of(spec.points, 'points'), ...of(spec.bars, 'bars'), ...of(spec.bands, 'band')];
+  // the bands of all lines mean the same: one entry
+  const banded = spec.lines.filter(line => line.band).slice(0, 1).map(line => ({ ...line, label: line.band.label }));
+  return [...of(spec.lines, 'line'), ...of(banded, 'band'), ...of(spec.points, 'points'), ...of(spec.bars, 'bars'),
+    ...of(spec.bands, 'band')];
 }

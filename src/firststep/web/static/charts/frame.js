@@ -5,6 +5,7 @@ import { svgNode, px } from './svg.js';
 
 const NARROW = 480;
 const GLYPH = 28;
+export const BAND_OPACITY = 0.25; // seen on white and on dark, and lines seen through it
 
 // Finds the margins. `above`, `rightOf` and `below` are heights and widths kept free for legend,
 // title or colour bar. The plot area is at least `least` pixels high: a long legend makes the
@@ -145,7 +146,7 @@ export function drawGlyph(pen, parent, entry, x, y, size) {
     }
     svgNode('path', { d: symbolPath(entry.marker, middle, y, 4), ...symbolStyle(pen, color) }, parent);
   } else {
-    const fill = entry.kind === 'band' ? 0.16 : 0.35;
+    const fill = entry.kind === 'band' ? BAND_OPACITY : 0.35;
     svgNode('rect', {
       x: x + 3, y: y - 5, width: size - 6, height: 10, fill: color, 'fill-opacity': fill,
       stroke: entry.kind === 'band' ? null : color, 'stroke-width': 1.25,

@@ -1,9 +1,10 @@
-// The box that follows the pointer: a title and rows of sign, name and value. Only this is redrawn
-// on a pointer move.
+// The box that follows the pointer: a title, rows of sign, name and value, and a note. Only this is
+// redrawn on a pointer move.
 import { svgNode, px } from './svg.js';
 import { drawGlyph } from './frame.js';
 
 const PADDING = 9;
+const NOTE_WIDTH = 260;
 
 export class HoverBox {
   constructor(parent) {
@@ -17,7 +18,7 @@ export class HoverBox {
 
   // rows: [{ kind, label, color, dash, marker, text }] (kind null: no sign); beside: pixel column
   // to stay clear of
-  show(pen, frame, title, rows, beside, y) {
+  show(pen, frame, { title, rows, note }, beside, y) {
     const { width, height } = frame;
     const group = this.group;
     group.replaceChildren();
@@ -30,9 +31,11 @@ export class HoverBox {
     const names = Math.max(0, ...rows.map(row => pen.width(row.label || '', size)));
     const room = Math.max(30, Math.min(names, most - sign - values - 14));
     const titles = pen.wrap(title, most, size, 600);
-    const inner = Math.max(rows.length ? sign + room + 14 + values : 0, ...titles.map(t => pen.width(t, size, 600)));
+    const broad = Math.max(rows.length ? sign + room + 14 + values : 0, ...titles.map(t => pen.width(t, size, 600)));
+    const notes = pen.wrap(note, Math.min(most, Math.max(broad, NOTE_WIDTH)), size);
+    const inner = Math.max(broad, ...notes.map(text => pen.width(text, size)));
     const boxWidth = inner + 2 * PADDING;
-    const boxHeight = (titles.length + rows.length) * line + 2 * PADDING - size * 0.3;
+    const boxHeight = (titles.length + rows.length + notes.length) * line + 2 * PADDING - size * 0.3;
     let left = beside + 14;
     if (left + boxWidth > width - 2) left = beside - 14 - boxWidth;
     let top = Math.max(2, Math.min(height - 2 - boxHeight, y - boxHeight / 2));
@@ -55,6 +58,10 @@ export class HoverBox {
       if (row.kind) drawGlyph(pen, group, row, left + PADDING, base - size * 0.32, 20);
       pen.text(group, left + PADDING + sign, base, pen.shorten(row.label || '', room, size), { size, color: 'soft' });
       pen.text(group, left + boxWidth - PADDING, base, row.text, { size, weight: 600, anchor: 'end' });
+      base += line;
+    }
+    for (const text of notes) {
+      pen.text(group, left + PADDING, base, text, { size });
       base += line;
     }
   }

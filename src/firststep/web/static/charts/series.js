@@ -2,7 +2,7 @@
 // range that fits them.
 import { isNumber, plainNumber, numberWithError, makeScale, valueAtPixel } from './axis.js';
 import { svgNode, px, LabelPlacer } from './svg.js';
-import { symbolPath, symbolStyle, errorBarPath } from './frame.js';
+import { BAND_OPACITY, symbolPath, symbolStyle, errorBarPath } from './frame.js';
 
 // The y range that shows all lines, points and bars within the x range, and the levels that are
 // near them.
@@ -61,6 +61,7 @@ export function drawSeries(pen, parent, frame, spec, clip) {
   const inside = svgNode('g', { 'clip-path': `url(#${clip})` }, parent);
   const dots = [];
   for (const band of spec.bands) drawBand(pen, inside, frame, band);
+  for (const line of spec.lines) if (line.band) drawLineBand(pen, inside, frame, line);
   for (const bars of spec.bars) drawBars(pen, inside, frame, bars, dots);
   drawRules(pen, inside, frame, spec);
   for (const line of spec.lines) drawLine(pen, inside, frame, line, dots);
@@ -77,8 +78,26 @@ function drawBand(pen, parent, frame, band) {
   const end = xScale.drawable(high) ? xScale.toPixel(high) : right;
   svgNode('rect', {
     x: Math.min(start, end), y: frame.top, width: Math.abs(end - start), height: frame.bottom - frame.top,
-    fill: pen.paint(band.color || 'grey'), 'fill-opacity': 0.16,
+    fill: pen.paint(band.color || 'grey'), 'fill-opacity': BAND_OPACITY,
   }, parent);
+}
+
+// Where the line may be off: one polygon per run of known edges. It has no say in the range of the
+// axis and is cut off at the frame.
+function drawLineBand(pen, parent, frame, { x, band, color }) {
+  const { xScale, yScale } = frame;
+  let run = [];
+  const endRun = () => {
+    const corner = key => place => `${px(xScale.toPixel(x[place]))},${px(yScale.toPixel(band[key][place]))}`;
+    const points = [...run.map(corner('high')), ...run.reverse().map(corner('low'))].join(' ');
+    if (run.length > 1) svgNode('polygon', { points, fill: pen.paint(color || 'black'), 'fill-opacity': BAND_OPACITY }, parent);
+    run = [];
+  };
+  x.forEach((value, place) => {
+    if ([band.low, band.high].every(edge => yScale.drawable(edge[place])) && xScale.drawable(value)) run.push(place);
+    else endRun();
+  });
+  endRun();
 }
 
 function drawBars(pen, parent, frame, bars, dots) {
@@ -257,14 +276,15 @@ export function lineValueAt(line, x, xScale, yScale) {
   return null;
 }
 
-// What there is to read near a pixel column: the x value (snapped to the nearest sample) and one
-// row per series.
+// What there is to read near a pixel column: the x value (snapped to the nearest sample or the
+// marker) and one row per series, a second one where it has a band.
 export function readAt(spec, frame, pixel) {
   const { xScale, yScale } = frame;
   let best = 24;
   let x = valueAtPixel(xScale, pixel);
   // in a histogram the bin counts, and its borders are the worst place to read
-  for (const series of spec.bars.length ? [] : [...spec.lines, ...spec.points]) {
+  const marked = spec.marker ? [{ x: [spec.marker.x], y: [spec.marker.y] }] : [];
+  for (const series of spec.bars.length ? [] : [...spec.lines, ...spec.points, ...marked]) {
     series.x.forEach((value, index) => {
       if (!xScale.drawable(value) || !xScale.has(value) || !yScale.drawable(series.y[index])) return;
       const distance = Math.abs(xScale.toPixel(value) - pixel);
@@ -278,6 +298,10 @@ export function readAt(spec, frame, pixel) {
     if (y === null) continue;
     const text = `${line.x.includes(x) || line.y.includes(y) ? '' : '≈ '}${plainNumber(y, 4, true)}`;
     rows.push({ ...line, kind: 'line', text, at: [column, yScale.toPixel(y)] });
+    const error = line.band ? lineValueAt({ x: line.x, y: line.band.error }, x, xScale, yScale) : null;
+    if (error === null) continue;
+    const share = `${plainNumber(error, 2)} (${plainNumber((100 * error) / y, 2)} %)`;
+    rows.push({ kind: 'band', label: line.band.label, color: line.color, text: share, at: null });
   }
   for (const series of spec.points) {
     let [near, found] = [9, -1];

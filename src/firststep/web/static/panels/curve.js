@@ -6,9 +6,11 @@ import { fieldValue, problemOf } from '../state/state.js';
 import { ComputingSign, Slot } from '../state/requests.js';
 import { nearestIn } from '../controls/sliders.js';
 import { nameBy } from '../page/words.js';
+import { trustIn } from './mechanism.js';
 
 const curvePoints = 60; // looks smooth at the width of the page
 const hastyPoints = 32; // while a slider moves: half the time, and hardly to be told apart
+const bandPause = 250; // ms of rest before a band is asked for that the line came without
 const latencies = 200; // the last ones, for whoever measures them
 const hiddenNote = 'values of 0 or less are not shown on a logarithmic axis';
 const linearQuantities = ['gain', 'alignment'];
@@ -59,6 +61,7 @@ export class CurvePanel {
     const onDrag = (x, isFinal) => this.dragged(x, isFinal);
     this.chart = new Chart(this.host, { label: 'Curve of the chosen quantity', onDrag });
     this.answers = new Map(); // line name -> { answer, key, frame }
+    this.bands = new Map(); // line name -> { band, notes, key }, those that come after their line
     this.frame = null;
     this.point = null;
     this.simulated = [];
@@ -71,7 +74,26 @@ export class CurvePanel {
         onError: (errors, context) => this.failed(line, errors, context),
         onBusy: (isBusy) => this.sign.set(line.name, isBusy),
       })]));
+    this.bandSlots = this.slotsForBands(api, gate);
+    this.bandLabel = words.find('model_error').label;
     this.prepareOptions(words);
+  }
+
+  // A band takes up to ten times as long as its line: it comes when the hand rests, and after
+  // everything else. An exported page has it with the line, or not at all.
+  slotsForBands(api, gate) {
+    const lines = api.band ? this.about.lines.filter((line) => line.band) : [];
+    return new Map(lines.map(({ name, label }) => {
+      const keep = (found, { key }) => {
+        this.bands.set(name, { notes: [], ...found, key });
+        this.draw();
+      };
+      const failed = ([{ message }], context) => {
+        keep({ band: null, notes: [`${label}, ${this.bandLabel}: ${message}`] }, context);
+      };
+      const ask = (body, signal) => gate.pass(signal, () => api.band(body, signal));
+      return [name, new Slot(ask, { onAnswer: keep, onError: failed })];
+    }));
   }
 
   prepareOptions(words) {
@@ -158,10 +180,12 @@ export class CurvePanel {
   refresh(state, cause) {
     this.render(state);
     this.wanted = state;
+    this.isLive = Boolean(cause.live);
     // Lines of an older problem must not come in after the exact line of the newer one.
     const body = this.bodyFor(state, 'exact', cause.live);
-    for (const [name, slot] of this.slots) {
-      if (name === 'exact' || !slot.running) continue;
+    clearTimeout(this.bandTimer);
+    for (const [name, slot] of [...this.slots, ...this.bandSlots]) {
+      if (slot === this.slots.get('exact') || !slot.running) continue;
       if (slot.running.key !== JSON.stringify(this.bodyFor(state, name))) slot.cancel();
     }
     const full = JSON.stringify(this.bodyFor(state, 'exact'));
@@ -187,7 +211,32 @@ export class CurvePanel {
     if (!context.newer) {
       this.onExact(state, context);
       this.askOthers(context);
+      clearTimeout(this.bandTimer);
+      if (!context.live && !answer.band) this.bandTimer = setTimeout(() => this.askBands(state), bandPause);
     }
+  }
+
+  askBands(state) {
+    if (state.quantity !== 'risk') return;
+    for (const line of this.about.lines) {
+      const slot = this.bandSlots.get(line.name);
+      if (slot && this.shows(line, state)) slot.ask(this.bodyFor(state, line.name));
+    }
+  }
+
+  // What came after a line that is drawn.
+  laterFor(name, { key }) {
+    const later = this.bands.get(name);
+    return later && later.key === key ? later : { band: null, notes: [] };
+  }
+
+  bandFor(name, found) {
+    const band = found.answer.band || this.laterFor(name, found).band;
+    return band && { ...band, label: this.bandLabel };
+  }
+
+  notesOn(name, found) {
+    return [...(found.answer.notes || []), ...this.laterFor(name, found).notes];
   }
 
   note(time) {
@@ -250,7 +299,21 @@ export class CurvePanel {
     const own = this.point && this.point.x === state ? this.point.answer[quantity] : null;
     const y = own ?? (exact ? between(exact.answer.x, exact.answer.y, x, xscale === 'log') : null);
     if (y === null || y === undefined) return null;
-    return { x, y, label: `${shortSymbol(this.fields.get(axis))} = ${numberText(x)}` };
+    const trust = quantity === 'risk' && this.point ? trustIn(this.point.answer) : null;
+    return { x, y, label: this.placeText(state), note: trust ? trust.text : '' };
+  }
+
+  placeText(state) {
+    const { axis } = this.frame;
+    return `${shortSymbol(this.fields.get(axis))} = ${numberText(fieldValue(state, axis))}`;
+  }
+
+  // A risk that is not to be trusted is said beneath the curve too; the values may be out of sight.
+  warning() {
+    const trust = this.frame.quantity === 'risk' && this.point ? trustIn(this.point.answer) : null;
+    if (!trust || !trust.isFlagged) return [];
+    const text = trust.text.charAt(0).toLowerCase() + trust.text.slice(1);
+    return [buildNode('p', { class: 'trust flagged' }, `At ${this.placeText(this.point.x)}: ${text}`)];
   }
 
   draw() {
@@ -272,8 +335,9 @@ export class CurvePanel {
       } else if (found && found.frame === frameKey) {
         const current = found.key === JSON.stringify(this.bodyFor(state, line.name));
         lines.push({ label: line.label, x: found.answer.x, y: found.answer.y, color: line.color, dash: line.dash || '',
-          width: line.name === 'exact' ? 2.5 : current ? 2 : 1, extra: found.answer.extra });
-        for (const note of found.answer.notes || []) if (!notes.includes(note)) notes.push(note);
+          width: line.name === 'exact' ? 2.5 : current ? 2 : 1, extra: found.answer.extra,
+          band: this.bandFor(line.name, found) });
+        for (const note of this.notesOn(line.name, found)) if (!notes.includes(note)) notes.push(note);
       }
     }
     const points = this.simulated.map((series) => this.seriesFor(series, quantity)).filter((series) => series.x.length);
@@ -285,7 +349,9 @@ export class CurvePanel {
       y: { label: capitalised(title.label), scale: state.yscale, range: null },
       lines, points, bars: [], levels, verticals: [], bands: [], marker: this.markerFor(state, exact), legend: true,
     });
-    nodeById('curve-notes').replaceChildren(...notes.map((note) => buildNode('p', {}, note)));
+    // A line that came and went would move a slider under the finger.
+    if (!this.isLive) this.warned = this.warning();
+    nodeById('curve-notes').replaceChildren(...(this.warned || []), ...notes.map((note) => buildNode('p', {}, note)));
   }
 
   seriesFor({ label, color, marker, points }, quantity) {

@@ -7,11 +7,22 @@ import { ComputingSign, Slot } from '../state/requests.js';
 
 const partColors = { learned: 'green', along: 'orange', across: 'sky', out_of_reach: 'pink', fluctuation: 'grey' };
 const spareColors = ['green', 'orange', 'grey', 'pink', 'sky', 'red'];
-const pointHosts = ['learned-chart', 'split', 'values'];
+const pointHosts = ['learned-chart', 'split', 'values', 'trust'];
 const weightsHosts = ['weights-chart', 'weights-caption'];
 const shownKappa = 3.5; // hardly any input lies beyond
 const apart = 1.08; // the largest value is a spike if it is this much larger than the next
 const farAway = 3; // an outlier this many times beyond the bulk would squeeze it on a linear axis
+
+// How far networks may be from the risk at the current problem, in words; null where that is not
+// told, as in a file of d = infinity.
+export function trustIn(answer) {
+  const row = answer.values.find((each) => each.name === 'model_error');
+  const reason = answer.model_error_reason;
+  if (!row || !reason) return null;
+  if (row.share === null) return { text: `Finite-size error not known: ${reason}.`, isFlagged: false };
+  if (!answer.is_flagged) return { text: `Finite-size error: ${reason}.`, isFlagged: false };
+  return { text: `May be ${numberText(100 * row.share, 2)} % off: ${reason}.`, isFlagged: true };
+}
 
 export class MechanismPanel {
   // onPoint(answer, state): the values of the current problem are known.
@@ -58,6 +69,7 @@ export class MechanismPanel {
     this.drawLearned(answer);
     this.drawSplit(answer);
     this.drawValues(answer);
+    this.drawTrust(answer);
     this.onPoint(answer, context.state);
     // Drawing a network takes longer than predicting it: only when the hand rests.
     if (!context.newer && !context.live) this.weightsSlot.ask({ problem: problemOf(context.state) });
@@ -164,7 +176,10 @@ export class MechanismPanel {
 
   drawValues({ values }) {
     const names = values.map((row) => row.name + row.label).join();
-    const text = ({ value }) => (typeof value === 'number' || value === null ? numberText(value, 5) : String(value));
+    const text = ({ value, share }) => {
+      if (typeof value !== 'number' && value !== null) return String(value);
+      return share ? `${numberText(value, 2)} (${numberText(100 * share, 2)} %)` : numberText(value, 5);
+    };
     // Cells are kept while the rows are the same, so that an open explanation does not vanish under
     // the hand.
     if (names !== this.rowNames) {
@@ -175,6 +190,14 @@ export class MechanismPanel {
     }
     const cells = nodeById('values').querySelectorAll('td');
     values.forEach((row, index) => { cells[index].textContent = text(row); });
+  }
+
+  // Read out when it changes; a text that stays is not written again.
+  drawTrust(answer) {
+    const { text, isFlagged } = trustIn(answer) || { text: '', isFlagged: false };
+    const line = nodeById('trust');
+    line.classList.toggle('flagged', isFlagged);
+    if (line.textContent !== text) line.textContent = text;
   }
 
   showNotes(id, notes) {

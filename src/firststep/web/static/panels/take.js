@@ -38,7 +38,7 @@ export function curveTable(curve, version) {
   const held = heldFields(problemOf(state), [frame.axis]);
   const ridge = held.names.indexOf('ridge');
   const seen = new Map();
-  const rows = chart.toRows().slice(1).map(([series, x, y, error]) => {
+  const rows = chart.toRows().slice(1).map(([series, x, y, ...errors]) => {
     const fields = held.at([x]);
     const line = chart.spec.lines.find((each) => each.label === series);
     const networks = simulated.find((each) => each.label === series);
@@ -47,9 +47,10 @@ export function curveTable(curve, version) {
     if (line && line.extra && line.extra.ridge && ridge >= 0) fields[ridge] = line.extra.ridge[place];
     // Networks have their own dimension; that of the problem is the theory's.
     if (networks) fields[held.names.indexOf('dimension')] = networks.state.sim_dimension;
-    return [series, x, y, error, ...fields, ...networkColumns.map((name) => networks && networks.state[name]), version];
+    return [series, x, y, ...errors, ...fields, ...networkColumns.map((name) => networks && networks.state[name]), version];
   });
-  const names = ['series', frame.axis, frame.quantity, 'standard_error', ...held.names, ...networkColumns, 'version'];
+  const errors = ['standard_error', 'model_error'];
+  const names = ['series', frame.axis, frame.quantity, ...errors, ...held.names, ...networkColumns, 'version'];
   return [names, ...rows];
 }
 

@@ -78,14 +78,33 @@ export function offlineApi(shipped, refuse) {
     throw wrong(fromField, `from must be lower or to higher, in ${low} to ${high}: the file has ${there} there`);
   }
 
+  function bandAround(y, error) {
+    const edge = (at) => (value, place) => (value === null || error[place] === null ? null : at(value, error[place]));
+    const low = (value, width) => Math.max(value - width, shipped.least_of_a_band * value);
+    return { low: y.map(edge(low)), high: y.map(edge((value, width) => value + width)), error };
+  }
+
+  // A file of d = infinity has no finite-size errors.
+  function errorAt(at, risk) {
+    if (!grid.arrays.model_error) return {};
+    const value = grid.number('model_error', at);
+    const share = risk > 0 && value !== null ? value / risk : null;
+    const [reason] = grid.row('model_error_reason', at, ['alpha', 'step', 'ridge']);
+    return { model_error: value, share, model_error_reason: shipped.reasons[Math.round(reason)],
+      is_flagged: !(share <= shipped.flagged_above) };
+  }
+
   async function curve(body) {
     const at = grid.places(body.problem);
     const places = chosen(body.axis, body.from, body.to, ['from', 'to']);
     const name = arrayName(body.line, body.quantity);
+    const along = (array) => places.map((place) => grid.number(array, { ...at, [body.axis]: place }));
     if (!grid.arrays[name]) throw refuse(422, [{ parameter: 'line', message: 'this line is not in the file' }]);
+    const y = along(name);
+    const errors = arrayName(body.line, 'model_error');
+    const band = body.quantity === 'risk' && grid.arrays[errors] ? bandAround(y, along(errors)) : null;
     return {
-      x: places.map((place) => grid.axes[body.axis][place]),
-      y: places.map((place) => grid.number(name, { ...at, [body.axis]: place })),
+      x: places.map((place) => grid.axes[body.axis][place]), y, band,
       extra: {}, notes: [], kernel_lower_bound: shipped.kernel_lower_bound,
     };
   }
@@ -97,11 +116,13 @@ export function offlineApi(shipped, refuse) {
       random_features_risk: grid.number('still_risk', at),
     };
     for (const { name } of shipped.about.quantities) known[name] = grid.number(name, at);
+    const { share, ...error } = errorAt(at, known.risk);
+    Object.assign(known, error);
     const parts = grid.row('split', at, ['alpha', 'step', 'ridge']);
     return {
       ...known,
       values: shipped.point.values.filter((word) => word.name in known)
-        .map((word) => ({ ...word, value: known[word.name] })),
+        .map((word) => ({ ...word, value: known[word.name], ...(word.name === 'model_error' ? { share } : {}) })),
       kappa: shipped.kappa, density: shipped.density, total: shipped.total, notes: [],
       learned: grid.row('learned', at, ['alpha', 'step', 'ridge']), target: grid.row('target', at, ['step']),
       split: shipped.point.split.map((word) => ({ ...word, value: parts[shipped.split.indexOf(word.name)] })),

@@ -69,7 +69,7 @@ export class Slot {
       return;
     }
     const newer = this.next();
-    this.onError(errorsIn(error), { ...task.context, newer });
+    this.onError(errorsIn(error), { ...task.context, newer, key: task.key });
   }
 
   next() {
