@@ -15,7 +15,15 @@ import numpy as np
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.results import Interrupted, Shown, Simulation, plain, plain_fields, with_error
+from firststep.results import (
+    Interrupted,
+    Shown,
+    Simulation,
+    per_cent,
+    plain,
+    plain_fields,
+    with_error,
+)
 from firststep.simulation.design import Training
 from firststep.simulation.running.given import simulate_features
 from firststep.simulation.running.simulate import simulate
@@ -139,7 +147,7 @@ def _finite_size(found: Prediction) -> str:
     """The largest finite-size error of the theory, and its reason where that is large."""
     shares = np.ravel(found.model_error) / np.abs(np.ravel(found.risk))
     worst = int(np.nanargmax(shares)) if np.any(np.isfinite(shares)) else 0
-    told = f"finite-size error of the predicted risk: about {100 * shares[worst]:.2g} %"
+    told = f"finite-size error of the predicted risk: about {per_cent(shares[worst])}"
     flagged = np.ravel(found.is_flagged)[worst]
     return f"{told}; {np.ravel(found.model_error_reason)[worst]}" if flagged else told
 

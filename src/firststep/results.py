@@ -129,6 +129,11 @@ def plain_fields(source: object, *names: str) -> dict[str, Any]:
     return {name: plain(getattr(source, name)) for name in names}
 
 
+def per_cent(share: float) -> str:
+    """A share with two digits; from 100 on whole."""
+    return f"{100 * share:.0f} %" if abs(share) >= 0.995 else f"{100 * share:.2g} %"
+
+
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table of text, indented, its columns below each other."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

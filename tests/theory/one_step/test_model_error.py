@@ -98,7 +98,7 @@ def test_the_largest_eigenvalue_by_another_way() -> None:
         (dict(student="10*tanh(z)"), "output of the network before its step"),
         (dict(student="hermite4"), "sizes of the neurons fluctuate"),
         (dict(alpha=1, ridge=1e-6), "interpolation peak"),
-        (dict(alpha0=0.02), "few directions"),
+        (dict(alpha0=0.02), "neurons overlap"),
         (
             dict(
                 student="relu(z-0.5)",
@@ -111,7 +111,7 @@ def test_the_largest_eigenvalue_by_another_way() -> None:
                 noise=0,
                 init="sphere",
             ),
-            "few directions",
+            "neurons overlap",
         ),
     ],
 )

@@ -76,8 +76,8 @@ TERMS = {
     ),
     "overlap": Term(
         8.0,
-        "the trained neurons lie in few directions and bend: they are less independent than the "
-        "equations take them to be",
+        "the trained neurons overlap and bend: they are less independent than the equations take "
+        "them to be",
     ),
     "norms": Term(
         0.26, "the sizes of the neurons fluctuate by more than the equations can resolve"

@@ -13,7 +13,7 @@ import numpy as np
 
 from firststep.errors import NotConverged
 from firststep.problem import Problem
-from firststep.results import Shown, aligned, plain
+from firststep.results import Shown, aligned, per_cent, plain
 from firststep.theory.closed_forms.bound import TauStar, tau_star
 from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
 from firststep.theory.one_step.model_error import ModelError
@@ -414,7 +414,7 @@ class Prediction(Shown):
         for name, words in SHOWN.items():
             value = getattr(self, name)
             if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
-                share = f" ({100 * value / risk:.2g} %)" if name == "model_error" else ""
+                share = f" ({per_cent(value / risk)})" if name == "model_error" else ""
                 yield words, f"{value:.{digits.get(name, 6)}g}{share}"
         if self.check is not None:
             yield from self.check.found()
@@ -444,8 +444,8 @@ class Prediction(Shown):
         reason = self.model_error_reason
         if self.problem.dimension == math.inf or not self.is_flagged:
             return f"finite-size error: {reason}"
-        share = 100 * self._model_errors[0].relative
-        return f"may be {share:.2g} % off: {reason}; check it or simulate"
+        share = per_cent(self._model_errors[0].relative)
+        return f"may be {share} off: {reason}; check it or simulate"
 
     def _lines(self) -> list[str]:
         names = list(self.fields)
