@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from firststep import Problem, activation
+from firststep import Problem, activation, predict
 from firststep.theory.one_step.mean import coherent_energy, readout_share
 from firststep.theory.one_step.system import State
 from firststep.theory.student import slope_constants
@@ -175,3 +175,9 @@ def test_an_even_student_has_no_spike_of_its_own(student: str) -> None:
         dimension=200,
     )
     assert prepared(problem)[0].mean.own_shift == 0
+
+
+def test_a_student_that_is_next_to_nothing() -> None:
+    """What the rows add to the energy of a neuron is then below its rounding."""
+    problem = Problem(student="1e-9*z", teacher="tanh", alpha=2, beta=1, ridge=0.05, dimension=200)
+    assert predict(problem).risk == pytest.approx(problem.teacher.moments.second_moment, rel=1e-6)

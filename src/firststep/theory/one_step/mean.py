@@ -184,7 +184,13 @@ class Projection(NamedTuple):
 def readout_share(mean: Mean, state: State) -> Float[Array, "batch P"]:
     """t_p = at_p sqrt(pi_p phi_p/A) sqrt(E_p - D_p)."""
     assert mean.along_readout is not None
-    return mean.along_readout * library_of(state.energy).xp.sqrt(state.energy - state.diagonal)
+    return mean.along_readout * library_of(state.energy).xp.sqrt(rows_energy(state))
+
+
+def rows_energy(state: State) -> Float[Array, "batch P"]:
+    """E_p - D_p, positive also where it is below the rounding of E_p."""
+    xp = library_of(state.energy).xp
+    return xp.maximum(state.energy - state.diagonal, 1e-17 * state.energy)
 
 
 def coherent_energy(mean: Mean, state: State) -> Float[Array, "batch P P"]:

@@ -45,6 +45,7 @@ from firststep.theory.one_step.mean import (
     projection,
     readout_share,
     row_vectors,
+    rows_energy,
     smoother,
 )
 from firststep.theory.one_step.resolvent import Equations, equations
@@ -259,7 +260,7 @@ def _by_coherent(
     t = readout_share(mean, state)
     answer = solve_each(coherent_energy(mean, state), xp.sqrt(bulk.neurons) * drive)
     along = xp.sum(answer * t, -1, keepdims=True)
-    crossed = along * answer * t / (state.energy - state.diagonal)
+    crossed = along * answer * t / rows_energy(state)
     by_theta = size * (answer**2 - crossed) * state.energy**2 / bulk.neurons
     return by_theta, -size * crossed
 
