@@ -91,6 +91,13 @@ def real_array(parameter: str, source: object, allowed: str, hint: str = "") -> 
         raise InvalidParameter(parameter, allowed, given, hint) from None
 
 
+def flag(parameter: str, value: object) -> bool:
+    """true or false."""
+    if isinstance(value, bool):
+        return value
+    raise InvalidParameter(parameter, "true or false", value)
+
+
 def choice(parameter: str, value: object, options: Iterable[str]) -> str:
     """``value`` if it is one of ``options``."""
     options = tuple(options)

@@ -17,10 +17,13 @@ from firststep.checks import (
     Bounds,
     choice,
     dimension_value,
+    flag,
     number,
     ridge_values,
 )
 from firststep.errors import InvalidParameter
+from firststep.label_laws import LabelLaw, label_law
+from firststep.losses import Loss, loss_of
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.records import Record, underscored
 
@@ -130,6 +133,29 @@ class Problem(Record):
     )
     dimension: Annotated[float, _field(dimension_value)] = Field(
         default=math.inf, description="d, or inf where only theory is asked"
+    )
+
+    loss: Annotated[InstanceOf[Loss], _field(loss_of)] = Field(
+        default_factory=lambda: loss_of("square"),
+        description="loss of the readout fit: square, logistic, hinge, squared-hinge, huber:DELTA, "
+        "quantile:THETA",
+    )
+    labels: Annotated[InstanceOf[LabelLaw], _field(label_law)] = Field(
+        default_factory=lambda: label_law("real"),
+        description="real, sign (y = +-1), or logit:SLOPE",
+    )
+    flip: Annotated[float, _field(lambda v: number("flip", v, 0, high=0.5))] = Field(
+        default=0.0, description="probability that a binary label is flipped, below 0.5"
+    )
+    threshold: Annotated[float, _field(lambda v: number("threshold", v))] = Field(
+        default=0.0, description="of a binary label: +1 where the teacher is above it"
+    )
+    intercept: Annotated[bool, _field(lambda v: flag("intercept", v))] = Field(
+        default=False, description="whether the fit has a free constant, not penalised"
+    )
+    step_loss: Annotated[InstanceOf[Loss], _field(lambda v: loss_of(v, "step-loss"))] = Field(
+        default_factory=lambda: loss_of("square"),
+        description="loss whose gradient the step takes: square or logistic",
     )
 
     if TYPE_CHECKING:
@@ -330,6 +356,10 @@ class Problem(Record):
         values = super().to_dict()
         for name in ("student", "teacher", "readout"):
             values[name] = str(values[name])
+        for name, default in _LATER.items():  # left out there, so that old keys stay
+            values[name] = value = _plain(values[name])
+            if value == default:
+                del values[name]
         values["ridge"] = list(self.ridge) if isinstance(self.ridge, tuple) else self.ridge
         values["dimension"] = "inf" if self.dimension == math.inf else int(self.dimension)
         return values
@@ -344,6 +374,21 @@ class Problem(Record):
         return f"Problem({', '.join(parts)})"
 
     __repr__ = __str__
+
+
+# Fields that came later, with their defaults as plain values.
+_LATER = {
+    "loss": "square",
+    "labels": "real",
+    "flip": 0.0,
+    "threshold": 0.0,
+    "intercept": False,
+    "step_loss": "square",
+}
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, int | float) else str(value)
 
 
 _RATIO = ("alpha", "beta")  # of the two conventions of the ridge
