@@ -89,7 +89,7 @@ class _Blocks(NamedTuple):
 def forms(system: System, state: State, at: Equations) -> Forms:
     """The matrices of the module's docstring at a state."""
     bulk, mean = system.bulk, system.mean
-    xp, r = library_of(state.energy).xp, bulk.basis.shape[1]
+    r = bulk.basis.shape[1]
     norm, gamma, rho = (
         v[:, None, None] for v in (mean.gradient_norm, mean.alignment, mean.misalignment)
     )
@@ -98,7 +98,7 @@ def forms(system: System, state: State, at: Equations) -> Forms:
     gvv = blocks.between[1, 1][:, :r, :r] / norm**2
     gtv = blocks.to_teacher[1][:, :r, :r] / norm
     gvt = flip(gtv)
-    solver = xp.linalg.inv(gvv)
+    solver = library_of(gvv).linalg.inv(gvv)
     left = teacher[:, :r, :r] - gtv @ solver @ gvt
     plain = Forms(
         rows=solver - inverse,
@@ -193,12 +193,12 @@ def coherent_energy(
 
 def _coherent(bulk: Bulk, mean: Mean, state: State) -> Float[Array, "batch P nodes"]:
     """Functions whose Gram matrix over P is the first part of Kmean over d."""
-    xp = library_of(state.energy).xp
+    lib = library_of(state.energy)
     if mean.feedback is None:
-        return mean.mean * xp.sqrt(bulk.neurons / state.energy)[..., None]
+        return mean.mean * lib.xp.sqrt(bulk.neurons / state.energy)[..., None]
     energy, _ = coherent_energy(bulk, mean, state)
-    features = mean.mean * xp.sqrt(bulk.neurons)[..., None]
-    return xp.linalg.solve(xp.linalg.cholesky(energy), features)
+    features = mean.mean * lib.xp.sqrt(bulk.neurons)[..., None]
+    return lib.linalg.solve(lib.linalg.cholesky(energy), features)
 
 
 def projection(
@@ -253,10 +253,11 @@ def smoother(
 
     From sqrt S H sqrt S = 1 - (1 + sqrt S Kmean sqrt S)^-1.
     """
-    xp = library_of(fit.root).xp
+    lib = library_of(fit.root)
+    xp = lib.xp
     (batch, size), total = fit.root.shape, fit.system.shape[-1]
     right = xp.broadcast_to(np.eye(total)[:, :size], (batch, total, size))
-    inner = xp.linalg.solve(fit.system, right)[:, :size]
+    inner = lib.linalg.solve(fit.system, right)[:, :size]
     matrix = (np.eye(size) - inner) / (fit.root[:, :, None] * fit.root[:, None, :])
     squares = matrix * flip(matrix)
     sets = size // nodes
