@@ -33,9 +33,6 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-# A program runs in the thread that asks for it: one run in a hundred hung in JAX's own threads.
-os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
-
 # Some machines forbid to keep compiled modules; each of the processes that tests start would then
 # compile a hundred.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
