@@ -76,6 +76,7 @@ def execute(path: Path) -> Any:
             coalesce_streams=True,
             resources={"metadata": {"path": work}},
         )
+        client.owns_km = True  # the kernel ends with its notebook, not with this process
         client.execute(env=environment(Path(settings)))
     return tidy(notebook)
 

@@ -33,9 +33,6 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-# A program runs in the thread that asks for it: one run in a hundred hung in JAX's own threads.
-os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
-
 # Some machines forbid to keep compiled modules; each of the processes that tests start would then
 # compile a hundred.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -62,18 +59,20 @@ settings.register_profile("firststep", derandomize=True, deadline=None, max_exam
 settings.load_profile("firststep")
 
 # Files that take longest first: workers get whole files, and none should begin a long one when the
-# other is about to end. Beside the notebooks, whose kernels take memory, those that take none.
+# other is about to end. The browser takes more memory than any other: it comes when neither process
+# has compiled much yet, after the kernels of the notebooks, beside two files that take little.
 LONGEST = (
     "test_notebooks.py",
     "test_predict.py",
-    "test_spectra.py",
-    "test_cli.py",
-    "test_network.py",
-    "test_faults.py",
-    "test_server.py",
     "test_docs.py",
-    "test_differentiable.py",
+    "test_cli.py",
     "test_page.py",
+    "test_spectra.py",
+    "test_theory.py",
+    "test_faults.py",
+    "test_network.py",
+    "test_server.py",
+    "test_differentiable.py",
     "test_estimators.py",
 )
 

@@ -50,7 +50,8 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "inputs": [{"files", "law"}, {"data", "laws"}, {"texts"}],
     "numerics": [
-        {"library", "threads", "devices"},
+        {"in_parts", "threads", "devices"},
+        {"library"},
         {"batches", "linear_algebra", "quadrature"},
         {"newton", "neuron_moments"},
     ],

@@ -55,6 +55,8 @@ MISSING = TOLERANCE / 2
 LARGEST_RATIO = 12.0
 _SQUARES = 6  # N x N matrices alive in the equations of a layer: 5.3 measured
 
+_NUMBERS = ("spread", "theory", "difference", "relative", "z")  # of a check, in JSON
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerCheck(Shown):
@@ -197,7 +199,7 @@ class LayerCheck(Shown):
             "layers": self.layers,
             "seed": self.seed,
             "risk": self.estimate.to_dict(),
-            **plain_fields(self, "spread", "theory", "difference", "relative", "z"),
+            **plain_fields(self, *_NUMBERS),
             "outcome": self.outcome,
             "verdict": self.verdict,
             "failures": {str(number): why for number, why in self.failures.items()},

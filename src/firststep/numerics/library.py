@@ -36,6 +36,16 @@ class Library:
         """Its special functions, loaded when one is evaluated: it takes a quarter of a second."""
         return importlib.import_module(f"{'scipy' if self.is_numpy else 'jax.scipy'}.special")
 
+    @property
+    def linalg(self) -> Any:
+        """Its linear algebra of batches: some versions of JAX hang in their own."""
+        if not self.is_numpy:
+            from firststep.numerics import in_parts
+
+            if in_parts.is_needed():
+                return in_parts
+        return self.xp.linalg
+
 
 def _same(value: T) -> T:
     return value

@@ -22,13 +22,14 @@ def thin_svd(
     With few rows or columns they come from the eigenvectors of the small Gram matrix and the norms
     of their images, which is as accurate where it matters and fast in large batches on a GPU.
     """
-    xp = library_of(matrix).xp
+    lib = library_of(matrix)
+    xp = lib.xp
     rows, columns = matrix.shape[-2:]
     if min(rows, columns) > 4:
-        left, values, right = xp.linalg.svd(matrix, full_matrices=False)
+        left, values, right = lib.linalg.svd(matrix, full_matrices=False)
         return left, values, right
     wide = matrix if rows <= columns else matrix.swapaxes(-1, -2)
-    small = xp.linalg.eigh(wide @ wide.swapaxes(-1, -2))[1][..., ::-1]
+    small = lib.linalg.eigh(wide @ wide.swapaxes(-1, -2))[1][..., ::-1]
     images = small.swapaxes(-1, -2) @ wide
     size = xp.sqrt(xp.sum(images**2, -1))
     unit = images / xp.where(size > 0, size, 1.0)[..., None]

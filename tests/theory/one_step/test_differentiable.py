@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -70,8 +73,6 @@ def test_a_gaussian_readout_has_a_gradient() -> None:
     assert float(slope) == pytest.approx((around[2] - around[0]) / (2 * h), rel=5e-5)
 
 
-# Twice in some ten runs XLA waited for itself here for ever: not where it would stop all others.
-@pytest.mark.slow
 def test_arrays_jit_and_the_numpy_solver_agree() -> None:
     problem = Problem(
         student="tanh",
@@ -97,6 +98,36 @@ def test_arrays_jit_and_the_numpy_solver_agree() -> None:
         inside = jax.jit(lambda ridge: predict(problem, ridge=ridge).risk)(0.03)
         assert float(inside) == pytest.approx(predict(problem).risk, rel=1e-9)
     assert not jax.config.jax_enable_x64  # the user's own setting is left alone
+
+
+@pytest.mark.parametrize("dimension", [math.inf, 300])
+def test_no_batch_is_one_that_xla_waits_for(dimension: float) -> None:
+    """What ``numerics.in_parts`` says of some versions of JAX: read from the program, as the wait
+    is seldom.
+    """
+    parts = import_module("firststep.numerics.in_parts")
+    if not parts.is_needed():
+        pytest.skip("this version of JAX divides no batches")
+    problem = Problem(
+        student="tanh",
+        teacher="sin",
+        alpha=3,
+        beta=1,
+        alpha0=2,
+        step=1,
+        readout="signs",
+        dimension=dimension,
+    )
+    with jax.enable_x64(True):
+        slopes = jax.vmap(jax.grad(lambda ridge: predict(problem, ridge=ridge).risk))
+        program = jax.jit(slopes).lower(jnp.geomspace(1e-3, 1, 100)).as_text()
+    times = {"getrf": 1, "trsm": 1, "potrf": 1 / 3, "syevd": 5, "gesdd": 10}  # by jaxlib's count
+    calls = re.findall(r"@lapack_d(\w+)_ffi\(.* : \((?:.*, )?tensor<([\dx]+)xf64>\) ->", program)
+    assert len(calls) == program.count("@lapack") > 20
+    for name, shape in calls:
+        *batch, rows, columns = map(int, shape.split("x"))
+        operations = times[name] * rows * rows * columns
+        assert math.prod(batch) == 1 or math.prod(batch) * operations < parts.DIVIDED, name
 
 
 def test_gradients_of_the_training_error_through_vmap() -> None:

@@ -203,12 +203,13 @@ def _inside(
     state: State, change: Float[Array, "batch Y"], energy: Float[Array, "batch P"]
 ) -> Float[Array, " batch"]:
     """The fraction of a step that keeps E, D > 0 and M positive definite."""
-    xp = library_of(change).xp
+    lib = library_of(change)
+    xp, linalg = lib.xp, lib.linalg
     matrix, diagonal = unpack(change, state.overlaps.shape[-1])
-    lower = xp.linalg.cholesky(state.overlaps)
-    half = xp.linalg.solve(lower, matrix)
-    relative = xp.linalg.solve(lower, flip(half))
-    smallest = xp.min(xp.linalg.eigvalsh((relative + flip(relative)) / 2), -1)
+    lower = linalg.cholesky(state.overlaps)
+    half = linalg.solve(lower, matrix)
+    relative = linalg.solve(lower, flip(half))
+    smallest = xp.min(linalg.eigvalsh((relative + flip(relative)) / 2), -1)
     smallest = xp.minimum(smallest, xp.min(energy / state.energy, -1))
     smallest = xp.minimum(smallest, xp.min(diagonal / state.diagonal, -1))
     return xp.where(smallest < -0.9, 0.9 / xp.maximum(-smallest, 0.9), 1.0)

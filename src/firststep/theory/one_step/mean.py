@@ -92,7 +92,7 @@ class _Blocks(NamedTuple):
 def forms(system: System, state: State, at: Equations) -> Forms:
     """The matrices of the module's docstring at a state."""
     bulk, mean = system.bulk, system.mean
-    xp, r = library_of(state.energy).xp, bulk.basis.shape[1]
+    r = bulk.basis.shape[1]
     norm, gamma, rho = (v[:, None, None] for v in (mean.length, mean.alignment, mean.misalignment))
     blocks = _blocks(bulk, state, at, (1,) if mean.linear_chaos is None else (1, 2, 3))
     inverse, teacher = at.pencil.inverse, blocks.teacher
@@ -102,7 +102,7 @@ def forms(system: System, state: State, at: Equations) -> Forms:
     gvv = gvv / norm**2
     gtv = blocks.to_teacher[1][:, :r, :r] / norm
     gvt = flip(gtv)
-    solver = xp.linalg.inv(gvv)
+    solver = library_of(gvv).linalg.inv(gvv)
     left = teacher[:, :r, :r] - gtv @ solver @ gvt
     plain = Forms(
         rows=solver - inverse,
@@ -201,11 +201,11 @@ def coherent_energy(mean: Mean, state: State) -> Float[Array, "batch P P"]:
 
 def _coherent(bulk: Bulk, mean: Mean, state: State) -> Float[Array, "batch P nodes"]:
     """Functions whose Gram matrix over P is the first part of Kmean over d."""
-    xp = library_of(state.energy).xp
+    lib = library_of(state.energy)
     if mean.along_readout is None:
-        return mean.mean * xp.sqrt(bulk.neurons / state.energy)[..., None]
-    features = mean.mean * xp.sqrt(bulk.neurons)[..., None]
-    return xp.linalg.solve(xp.linalg.cholesky(coherent_energy(mean, state)), features)
+        return mean.mean * lib.xp.sqrt(bulk.neurons / state.energy)[..., None]
+    features = mean.mean * lib.xp.sqrt(bulk.neurons)[..., None]
+    return lib.linalg.solve(lib.linalg.cholesky(coherent_energy(mean, state)), features)
 
 
 def projection(
@@ -260,10 +260,11 @@ def smoother(
 
     From sqrt S H sqrt S = 1 - (1 + sqrt S Kmean sqrt S)^-1.
     """
-    xp = library_of(fit.root).xp
+    lib = library_of(fit.root)
+    xp = lib.xp
     (batch, size), total = fit.root.shape, fit.system.shape[-1]
     right = xp.broadcast_to(np.eye(total)[:, :size], (batch, total, size))
-    inner = xp.linalg.solve(fit.system, right)[:, :size]
+    inner = lib.linalg.solve(fit.system, right)[:, :size]
     matrix = (np.eye(size) - inner) / (fit.root[:, :, None] * fit.root[:, None, :])
     squares = matrix * flip(matrix)
     sets = size // nodes

@@ -256,7 +256,7 @@ def low_rank(
     basis = flip(combination) @ slope
     idle = 1.0 - used
     gram = (basis * omega) @ flip(basis) + idle[:, :, None] * np.eye(size)
-    coordinates = flip(xp.linalg.solve(gram, (basis * omega) @ flip(slope)))
+    coordinates = flip(lib.linalg.solve(gram, (basis * omega) @ flip(slope)))
     return coordinates, basis, idle
 
 

@@ -75,7 +75,7 @@ class Pencil(NamedTuple):
         xp = library_of(energy).xp
         u, labels = bulk.coordinates, bulk.labels
         theta = bulk.neurons / energy
-        inverse = xp.linalg.inv(overlaps)
+        inverse = library_of(overlaps).linalg.inv(overlaps)
         second = flip(u) @ (u * (theta * bulk.jitter)[..., None])  # H2
         square = (labels**2)[:, :, None, None] * second[:, None]
         if bulk.tilt is None:
@@ -111,15 +111,16 @@ class Pencil(NamedTuple):
 
     def invert(self, q: Float[Array, "batch n n"]) -> Float[Array, "batch n n"]:
         """Z of (L0 + q)^-1: symmetric."""
-        xp = library_of(q).xp
+        lib = library_of(q)
+        xp = lib.xp
         if self.moments is None:
-            return xp.linalg.inv(self.base + q)
+            return lib.linalg.inv(self.base + q)
         r = q.shape[-1] // 2
         one = xp.zeros_like(self.inverse) + np.eye(r)
         none = xp.zeros_like(one)
         right = block_matrix(one, -q[:, :r, r:], none, -q[:, r:, r:])
         system = block_matrix(self.base + q[:, :r, :r], none, q[:, r:, :r], one)
-        z = xp.linalg.solve(system + right @ self.moments, right)
+        z = lib.linalg.solve(system + right @ self.moments, right)
         return (z + flip(z)) / 2
 
     def framed(self, z: Float[Array, "batch n n"]) -> Float[Array, "batch n n"]:
@@ -165,7 +166,7 @@ def resolvent_map(bulk: Bulk, pencil: Pencil, z: Float[Array, "batch n n"]) -> I
     """The image of Z under (g), with what it is made of."""
     g = pencil.trace(z)
     crossed = pencil.kernels @ (g / bulk.alpha0[:, None, None])[:, None]
-    delta = library_of(z).xp.linalg.inv(np.eye(g.shape[-1]) + crossed)
+    delta = library_of(z).linalg.inv(np.eye(g.shape[-1]) + crossed)
     source = delta @ pencil.kernels
     q = average(bulk.label_weights[:, 0], source)
     return Image(pencil.invert((q + flip(q)) / 2), g, delta, source)
@@ -236,10 +237,11 @@ def first_resolvent(
     Without the data's fluctuations for one block (an upper bound), with M_data replaced by its
     first two moments for two.
     """
-    xp = library_of(energy).xp
+    lib = library_of(energy)
+    xp = lib.xp
     pencil = Pencil.of(bulk, overlaps, energy)
     if pencil.moments is None:
-        return xp.linalg.inv(pencil.base)
+        return lib.linalg.inv(pencil.base)
     r, weights = overlaps.shape[-1], bulk.label_weights[:, 0]
     alpha0 = bulk.alpha0[:, None, None]
     first = xp.sum(weights * bulk.labels, -1)[:, None, None]
@@ -247,7 +249,7 @@ def first_resolvent(
     kernel = average(weights, pencil.kernels)[:, :r, :r]
     a0, a1 = pencil.moments[:, :r, :r], pencil.moments[:, :r, r:]
     shifted = a0 + first * (a1 + flip(a1)) + (first**2 + second) * pencil.moments[:, r:, r:]
-    z11 = xp.linalg.inv(pencil.base + kernel + shifted)
+    z11 = lib.linalg.inv(pencil.base + kernel + shifted)
     return block_matrix(z11, first * z11, first * z11, (first**2 + second) * z11)
 
 

@@ -83,7 +83,7 @@ def respond(bulk: Bulk, state: State, at: Equations) -> Response:
     low = [at.resolvent_gap[:, rows, columns][:, :, None], by_matrix]
     low = [*low, xp.zeros((batch, rows.size, count))]
     right = xp.concatenate([xp.concatenate(top, 2), xp.concatenate(low, 2)], 1)
-    answer = xp.linalg.solve(system, right)
+    answer = library_of(system).linalg.solve(system, right)
     energy, resolvent = answer[:, :count], answer[:, count:]
     force = _force(state, pencil, energy, resolvent)
     return Response(

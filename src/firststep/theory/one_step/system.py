@@ -164,7 +164,7 @@ def solve_each(
     matrix: Float[Array, "batch n n"], vector: Float[Array, "batch n"]
 ) -> Float[Array, "batch n"]:
     """Inverse matrices times vectors."""
-    return library_of(vector).xp.linalg.solve(matrix, vector[..., None])[..., 0]
+    return library_of(vector).linalg.solve(matrix, vector[..., None])[..., 0]
 
 
 def flip(matrix: Float[Array, "*batch m n"]) -> Float[Array, "*batch n m"]:
