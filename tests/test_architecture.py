@@ -27,7 +27,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "": [
         {"errors", "typing", "writing"},
         {"registry", "checks", "records", "numerics", "readouts"},
-        {"expressions"},
+        {"expressions", "losses", "label_laws"},
         {"kinks"},
         {"parsing"},
         {"activations"},
@@ -54,7 +54,13 @@ ROOMS: dict[str, list[set[str]]] = {
         {"batches", "linear_algebra", "quadrature"},
         {"newton", "neuron_moments"},
     ],
-    "theory": [{"student"}, {"step"}, {"closed_forms"}, {"one_step", "given_layer"}, {"spectrum"}],
+    "theory": [
+        {"student", "binary"},
+        {"step", "channel"},
+        {"closed_forms", "loss_report", "loss_fixed_point"},
+        {"one_step", "given_layer"},
+        {"spectrum"},
+    ],
     "theory/closed_forms": [{"small_step", "bound"}, {"weights"}],
     "theory/one_step": [
         {"question", "labels", "system"},
@@ -71,7 +77,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "theory/given_layer": [
         {"directions", "nodes", "matrices"},
         {"layer"},
-        {"fit"},
+        {"fit", "loss_fit"},
         {"risk"},
         {"prediction"},
         {"predict"},

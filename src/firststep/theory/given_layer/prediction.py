@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.problem import Problem, Sizes
 from firststep.results import Shown, plain, plain_fields
+from firststep.theory.channel import Channel
 from firststep.theory.given_layer.directions import Directions
 from firststep.theory.given_layer.nodes import Grid, LabelMoments
 from firststep.theory.given_layer.risk import Solution
+from firststep.theory.loss_report import Report, on_a_line, report
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Float
@@ -21,6 +25,16 @@ if TYPE_CHECKING:
     PerRidge = float | Float[Array, " ridges"]
 
 SHOWN_TO = 5.0  # |kappa| up to which functions are shown: beyond, there is next to no input
+
+
+OF_A_LOSS = {
+    "test_loss": "test loss",
+    "training_loss": "training loss",
+    "error_rate": "test error rate",
+    "training_error_rate": "training error rate",
+    "output_alignment": "alignment of the output with the teacher",
+    "risk": "test risk",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +53,8 @@ class FeaturePrediction(Shown):
     spike_strengths: Float[Array, " k"]  # root mean square over neurons of u
     grid: Grid
     target: LabelMoments
+    label_variance: Float[Array, " K"]  # of y given the teacher's coordinates
+    channel: Channel | None  # None where several terms make the label
     solutions: tuple[Solution, ...]  # one a ridge
     backend: str
     seconds: float
@@ -61,17 +77,69 @@ class FeaturePrediction(Shown):
 
     @property
     def risk(self) -> PerRidge:
-        """Test error against the noise-free teacher."""
-        return self._mean(lambda each: each.error) - self.problem.noise**2
+        """Test error against the mean of a label: the noise-free teacher, or E[y | x] of binary
+        labels.
+        """
+        return self._mean(lambda each: each.error - self.label_variance)
 
     @property
     def training_error(self) -> PerRidge:
+        """Mean square of what the fit leaves of its labels; nan with another loss."""
+        if self.has_other_loss:
+            return math.nan * self._mean(lambda each: each.error)
         return self._mean(lambda each: each.shrinkage**2 * each.error)
 
     @property
     def degrees_of_freedom(self) -> PerRidge:
-        """Trace of the hat matrix over the number of samples."""
+        """Trace of the hat matrix over the number of samples: the mean of 1 - df/df0."""
+        if self.has_other_loss:
+            return self._mean(lambda each: each.shrinkage * each.output.leverage)
         return 1 - self._mean(lambda each: each.shrinkage)
+
+    # With any loss ------------------------------------------------------------------------------
+
+    @property
+    def has_other_loss(self) -> bool:
+        """Whether the fit is not the plain ridge regression."""
+        return self.problem.loss.name != "square" or self.problem.intercept
+
+    @cached_property
+    def _reports(self) -> tuple[Report, ...]:
+        if self.channel is None:
+            raise AttributeError("with several terms of the teacher there is the risk alone")
+        if self.directions.count == 1:
+            kappa = self.grid.kappa[:, 0]
+            return tuple(on_a_line(self.channel, s.output, kappa) for s in self.solutions)
+        return tuple(report(self.channel, s.output, self.grid.omega) for s in self.solutions)
+
+    def _reported(self, name: str) -> PerRidge:
+        values = [getattr(each, name) for each in self._reports]
+        return np.array(values) if isinstance(self.problem.ridge, tuple) else values[0]
+
+    @property
+    def test_loss(self) -> PerRidge:
+        """Mean of the loss on new samples."""
+        return self._reported("test_loss")
+
+    @property
+    def training_loss(self) -> PerRidge:
+        """Mean of the loss on the samples of the fit, without the ridge's part."""
+        return self._reported("training_loss")
+
+    @property
+    def error_rate(self) -> PerRidge:
+        """P(y f < 0), f = 0 a half: the 0-1 error of binary labels; nan for real ones."""
+        return self._reported("error_rate")
+
+    @property
+    def training_error_rate(self) -> PerRidge:
+        """The same on the samples of the fit."""
+        return self._reported("training_error_rate")
+
+    @property
+    def output_alignment(self) -> PerRidge:
+        """E[f u]/sqrt(E f^2 E u^2), u = <x, teacher>."""
+        return self._reported("output_alignment")
 
     @property
     def residual(self) -> float:
@@ -118,7 +186,7 @@ class FeaturePrediction(Shown):
     @property
     def error_by_kappa(self) -> Float[Array, "*ridges K"]:
         """E[(prediction - s*)^2 | kappa]."""
-        return self._function([each.error - self.problem.noise**2 for each in self.solutions])
+        return self._function([each.error - self.label_variance for each in self.solutions])
 
     # Text and tables ----------------------------------------------------------------------------
 
@@ -131,7 +199,7 @@ class FeaturePrediction(Shown):
             "dimension": sizes.dimension,
             "width": sizes.width,
             "samples": sizes.samples,
-            **plain_fields(self, "risk", "training_error", "degrees_of_freedom"),
+            **plain_fields(self, *self._shown()),
             "directions": {
                 "count": chosen.count,
                 "matrix": chosen.matrix,
@@ -147,14 +215,20 @@ class FeaturePrediction(Shown):
             "versions": dict(self.versions),
         }
 
+    def _shown(self) -> dict[str, str]:
+        """The numbers of the table with their words."""
+        plain_ridge = not (self.has_other_loss or self.problem.labels.is_binary)
+        shown = {"risk": "test risk"} if plain_ridge else dict(OF_A_LOSS)
+        if not self.problem.labels.is_binary:
+            shown = {name: words for name, words in shown.items() if "error_rate" not in name}
+        if not self.has_other_loss:
+            shown["training_error"] = "training error"
+        return {**shown, "degrees_of_freedom": "degrees of freedom / samples"}
+
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table."""
         ridges = self.problem.ridges
-        for name, words in (
-            ("risk", "test risk"),
-            ("training_error", "training error"),
-            ("degrees_of_freedom", "degrees of freedom / samples"),
-        ):
+        for name, words in self._shown().items():
             for ridge, value in zip(ridges, np.atleast_1d(getattr(self, name)), strict=True):
                 where = f" at ridge {ridge:.4g}" if len(ridges) > 1 else ""
                 yield words + where, f"{value:.6g}"
