@@ -26,6 +26,7 @@ from scipy.special import ndtr
 
 from firststep.activations import Activation
 from firststep.label_laws import LabelLaw
+from firststep.losses import Loss
 from firststep.numerics.quadrature import REACH, gaussian_panels, shifted_moments
 
 if TYPE_CHECKING:
@@ -53,6 +54,19 @@ class Given(NamedTuple):
     along: Float[Array, "*shape"]  # E[zeta 1(y = 1)]
 
 
+def step_pull(loss: Loss, y: Float[Array, "*s"], offset: float) -> Float[Array, "*s"]:
+    """-dl/df of the loss of a step; its square loss is (y - f)^2/2."""
+    slope = loss.slope(y, np.full_like(y, offset))
+    return -slope / 2 if loss.name == "square" else -slope
+
+
+def step_curvature(loss: Loss, offset: float) -> float:
+    """d^2 l/df^2 of the loss of a step where the network says ``offset``, for either label."""
+    if loss.name == "square":
+        return 1.0
+    return float(loss.curvature(np.array(1.0), np.array(offset)))
+
+
 @dataclass(frozen=True)
 class BinaryLabels:
     """The law of y = +-1 given u."""
@@ -72,6 +86,18 @@ class BinaryLabels:
         return self.law.probability(
             self.teacher.evaluate(u), noise=self.noise, threshold=self.threshold, flip=self.flip
         )
+
+    def __str__(self) -> str:
+        return f"labels {self.law} of {self.teacher}"
+
+    def evaluate(self, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """The mean of a label, which is to a square loss what a teacher is."""
+        return self.mean(u)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where that jumps or bends."""
+        return self.cuts
 
     def mean(self, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """E[y | u] = 2 pi - 1."""
@@ -144,6 +170,27 @@ class BinaryLabels:
         width = np.full_like(shift, scale)
         found = shifted_moments(self.mean, shift, width, self.cuts, _OUTER)
         return 1 - found.mean**2 - (width * found.slope) ** 2 - found.scatter
+
+    @cached_property
+    def total_variance(self) -> float:
+        """E Var(y | u), u ~ N(0, 1)."""
+        return float(self.variance(np.zeros(1), 1.0)[0])
+
+    def step_rule(
+        self, loss: Loss, offset: float, noise: float
+    ) -> tuple[Float[Array, " J"], Float[Array, "3 J"]]:
+        """What a label pulls at a network that says ``offset``: y_l and weights w^a_l with
+        E[G^a f(yhat)] = sum_l w^a_l f(y_l) for a = 0, 1, 2.
+
+        yhat = -dl/df(y, offset), two values; the square loss of a step is (y - f)^2/2. ``noise`` is
+        a small Gaussian on top, by three Gauss-Hermite nodes.
+        """
+        pulls = step_pull(loss, np.array([1.0, -1.0]), offset)
+        if noise == 0:
+            return pulls, self.moments
+        nodes = pulls[:, None] + noise * np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])
+        weights = self.moments[:, :, None] * np.array([1.0, 4.0, 1.0]) / 6
+        return nodes.ravel(), weights.reshape(3, -1)
 
     @cached_property
     def best_error(self) -> float:

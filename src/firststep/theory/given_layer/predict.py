@@ -21,6 +21,7 @@ from firststep.theory.given_layer.matrices import Matrices, matrices_on
 from firststep.theory.given_layer.nodes import Grid, Neurons, Target, TooManyNodes, make_grid
 from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.given_layer.risk import Solution, Solver, solved_with_a_loss
+from firststep.theory.loss_numbers import has_other_loss
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -191,11 +192,6 @@ class Conditioned:
             gram=across.T @ across,
             samples=samples,
         )
-
-
-def has_other_loss(problem: Problem) -> bool:
-    """Whether the fit is not the plain ridge regression."""
-    return problem.loss.name != "square" or problem.intercept
 
 
 def _binary(problem: Problem) -> BinaryLabels | None:

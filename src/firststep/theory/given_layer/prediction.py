@@ -17,6 +17,7 @@ from firststep.theory.channel import Channel
 from firststep.theory.given_layer.directions import Directions
 from firststep.theory.given_layer.nodes import Grid, LabelMoments
 from firststep.theory.given_layer.risk import Solution
+from firststep.theory.loss_numbers import LossNumbers, shown_of
 from firststep.theory.loss_report import Report, on_a_line, report
 
 if TYPE_CHECKING:
@@ -27,18 +28,8 @@ if TYPE_CHECKING:
 SHOWN_TO = 5.0  # |kappa| up to which functions are shown: beyond, there is next to no input
 
 
-OF_A_LOSS = {
-    "test_loss": "test loss",
-    "training_loss": "training loss",
-    "error_rate": "test error rate",
-    "training_error_rate": "training error rate",
-    "output_alignment": "alignment of the output with the teacher",
-    "risk": "test risk",
-}
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class FeaturePrediction(Shown):
+class FeaturePrediction(LossNumbers, Shown):
     """The predicted ridge fit of one given first layer, on average over ridge and test data.
 
     With several ridge values, risk, training_error and the like have one entry a ridge, in the
@@ -98,11 +89,6 @@ class FeaturePrediction(Shown):
 
     # With any loss ------------------------------------------------------------------------------
 
-    @property
-    def has_other_loss(self) -> bool:
-        """Whether the fit is not the plain ridge regression."""
-        return self.problem.loss.name != "square" or self.problem.intercept
-
     @cached_property
     def _reports(self) -> tuple[Report, ...]:
         if self.channel is None:
@@ -115,31 +101,6 @@ class FeaturePrediction(Shown):
     def _reported(self, name: str) -> PerRidge:
         values = [getattr(each, name) for each in self._reports]
         return np.array(values) if isinstance(self.problem.ridge, tuple) else values[0]
-
-    @property
-    def test_loss(self) -> PerRidge:
-        """Mean of the loss on new samples."""
-        return self._reported("test_loss")
-
-    @property
-    def training_loss(self) -> PerRidge:
-        """Mean of the loss on the samples of the fit, without the ridge's part."""
-        return self._reported("training_loss")
-
-    @property
-    def error_rate(self) -> PerRidge:
-        """P(y f < 0), f = 0 a half: the 0-1 error of binary labels; nan for real ones."""
-        return self._reported("error_rate")
-
-    @property
-    def training_error_rate(self) -> PerRidge:
-        """The same on the samples of the fit."""
-        return self._reported("training_error_rate")
-
-    @property
-    def output_alignment(self) -> PerRidge:
-        """E[f u]/sqrt(E f^2 E u^2), u = <x, teacher>."""
-        return self._reported("output_alignment")
 
     @property
     def residual(self) -> float:
@@ -217,10 +178,7 @@ class FeaturePrediction(Shown):
 
     def _shown(self) -> dict[str, str]:
         """The numbers of the table with their words."""
-        plain_ridge = not (self.has_other_loss or self.problem.labels.is_binary)
-        shown = {"risk": "test risk"} if plain_ridge else dict(OF_A_LOSS)
-        if not self.problem.labels.is_binary:
-            shown = {name: words for name, words in shown.items() if "error_rate" not in name}
+        shown = {**shown_of(self.problem), "risk": "test risk"}
         if not self.has_other_loss:
             shown["training_error"] = "training error"
         return {**shown, "degrees_of_freedom": "degrees of freedom / samples"}
