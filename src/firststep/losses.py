@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _PROXIMAL_STEPS = 12  # Newton steps of the logistic proximal point: 4 to 10 reach 1e-12 for any V
 
 
+_PROXIMAL_END = 1e-7  # of the last step, which leaves its square
+
+
 class Score(NamedTuple):
     """What a sample pulls at its prediction."""
 
@@ -233,7 +236,10 @@ class Logistic(Loss):
         u = xp.where(right, xp.maximum(0.0, q), xp.minimum(0.0, q + half))
         for _ in range(_PROXIMAL_STEPS):
             tail = _sigmoid(-u)
-            u = u - (u - q - half * tail) / (1 + half * tail * _sigmoid(u))
+            move = (u - q - half * tail) / (1 + half * tail * (1 - tail))
+            u = u - move
+            if xp is np and not np.any(abs(move) > _PROXIMAL_END):
+                break
         tail = _sigmoid(-u)
         bend = tail * _sigmoid(u) / 2
         return Score(y * tail / 2, bend / (1 + leverage * bend), y * u)

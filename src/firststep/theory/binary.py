@@ -129,6 +129,12 @@ class BinaryLabels:
             low, high = np.where(before, middle, low), np.where(before, high, middle)
         return Jumps(float(level[0]), (low + high) / 2, np.diff(level)[changes])
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether the teacher is nowhere at the threshold for a while, where a coin is thrown."""
+        start, _, sizes = self.jumps
+        return bool(start != 0.5 and np.all(np.abs(sizes) == 1))
+
     def _level(self, u: Float[Array, " z"]) -> Float[Array, " z"]:
         above = self.teacher.evaluate(u) - self.threshold
         return np.where(above == 0, 0.5, 1.0 * (above > 0))
@@ -167,6 +173,8 @@ class BinaryLabels:
 
     def variance(self, shift: Float[Array, " K"], scale: float) -> Float[Array, " K"]:
         """E Var(y | u) = 1 - E (E[y | u])^2 of u = shift + scale zeta: what no fit explains."""
+        if self.is_step and self.is_sure:
+            return np.full_like(shift, 1 - (1 - 2 * self.flip) ** 2)
         width = np.full_like(shift, scale)
         found = shifted_moments(self.mean, shift, width, self.cuts, _OUTER)
         return 1 - found.mean**2 - (width * found.slope) ** 2 - found.scatter

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float, Int
 
 SMALLEST_LEVERAGE = 1e-6  # of the largest: 1/V of a hinge cancels where no feature is alive
-SMALLEST_SLOPE = 1e-9  # of the largest s: it vanishes where a class is certain
-_PANELS = 12  # over +-8.5, each of _NODES: 1e-12 for a Gaussian alone
-_NODES = 10
+SMALLEST_SLOPE = 1e-9  # of the largest s, which vanishes where a class is certain
+_PANELS = 12  # over +-8.5, each of _NODES: 1e-9 for a Gaussian alone
+_NODES = 7
 _NEGLIGIBLE = 1e-17  # weight of a node
 _FAR = 99.0  # an edge that is nowhere
 
@@ -108,12 +108,14 @@ class Channel:
     labels: BinaryLabels | RealLabels
     shift: Float[Array, " K"]  # gamma.kappa
     scale: float  # rho
+    floor: float = SMALLEST_SLOPE
 
     def pull(self, output: Output) -> Pull:
-        """The four expectations; s not below 1e-9 of its largest."""
+        """The four expectations; s not below ``floor`` of its largest, or of the square loss's."""
         output = tame(output)
         found = self._real(output) if isinstance(self.labels, RealLabels) else self._binary(output)
-        least = SMALLEST_SLOPE * float(found.slope.max())
+        usual = float((1 / (1 + output.leverage)).max())
+        least = self.floor * max(float(found.slope.max()), usual)
         return found._replace(slope=np.maximum(found.slope, least))
 
     # Binary labels ------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ NEAR = 0.3  # residual below which steps are mixed
 FAR = 1.0  # and above which they are halved
 _MEMORY = 5
 _PATIENCE = 30  # evaluations in which the residual should halve
+_MOST_RESETS = 4  # of the history: beyond, rounding stops the iteration
 _PLAIN = 15  # steps without mixing after that
 _LARGEST_MOVE = 1.5  # of a logarithm
 _CUT = 1e-8  # of the least squares
@@ -58,7 +59,7 @@ def fixed_point(
     """The output that is its own image."""
     x = _packed(start)
     history: list[tuple[Float[Array, "4 K"], Float[Array, "4 K"]]] = []
-    best, since, plain = np.inf, 0, 0
+    best, since, plain, resets = np.inf, 0, 0, 0
     smallest = (np.inf, start)
     for count in range(1, MOST_EVALUATIONS + 1):
         output = _unpacked(x)
@@ -77,7 +78,9 @@ def fixed_point(
         if since > _PATIENCE:
             if smallest[0] <= ACCEPTED:  # rounding: it does not come down any further
                 return FixedPoint(smallest[1], smallest[0], count)
-            history, best, since, plain = [], residual, 0, _PLAIN
+            if resets == _MOST_RESETS:
+                break
+            history, best, since, plain, resets = [], residual, 0, _PLAIN, resets + 1
         history = [*history[-_MEMORY:], (x, gap)] if residual < NEAR and plain == 0 else []
         plain = max(plain - 1, 0)
         move = (0.5 if residual > FAR else 1.0) * gap

@@ -28,7 +28,9 @@ from firststep.theory.channel import Channel, Output, RealLabels, tame
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-_FINE = 0.04  # spacing of kappa at which narrow error rates are right to four digits
+_FINE = 0.6  # spacing of kappa in units of sqrt(v)/m': the trapezoid's error is some 1e-9
+_FINEST = 0.02
+_SEEN = 4.0  # |kappa| up to which steep places count
 _NO_LEVERAGE = 1e-6  # stands for V = 0, where the score of the quantile loss is a jump
 
 
@@ -49,7 +51,8 @@ def report(channel: Channel, output: Output, omega: Float[Array, " K"]) -> Repor
     """All of them."""
     output = tame(output)
     losses = _binary if isinstance(channel.labels, BinaryLabels) else _real
-    found = [float(omega @ each) for each in losses(channel, output)]
+    *of_loss, slope = losses(channel, output)
+    found = [float(omega @ each) for each in of_loss]
     total = float(omega @ (channel.shift**2 + channel.scale**2))  # E u^2
     square = float(omega @ (output.mean**2 + output.variance))
     shared = float(omega @ (channel.shift * output.mean + channel.scale * output.slope))
@@ -62,7 +65,7 @@ def report(channel: Channel, output: Output, omega: Float[Array, " K"]) -> Repor
         risk=risk,
         output_square=square,
         output_alignment=shared / math.sqrt(square * total) if square > 0 else math.nan,
-        degrees_of_freedom=float(omega @ (channel.pull(output).slope * output.leverage)),
+        degrees_of_freedom=float(omega @ (slope * output.leverage)),
     )
 
 
@@ -74,7 +77,12 @@ def on_a_line(channel: Channel, output: Output, kappa: Float[Array, " K"]) -> Re
     from scipy.interpolate import CubicSpline  # slow to load
 
     spacing = float(kappa[1] - kappa[0])
-    times = max(1, math.ceil(spacing / _FINE))
+    steepness = np.abs(np.gradient(output.mean, kappa)) / np.sqrt(tame(output).variance)
+    seen = np.abs(kappa) < _SEEN
+    times = math.ceil(spacing / max(_FINE / max(float(steepness[seen].max()), 1e-9), _FINEST))
+    if times == 1:
+        omega = np.exp(-(kappa**2) / 2)
+        return report(channel, output, omega / omega.sum())
     fine = np.linspace(kappa[0], kappa[-1], times * (len(kappa) - 1) + 1)
     omega = np.exp(-(fine**2) / 2)
     leverage, m, t, v = tame(output)
@@ -86,38 +94,38 @@ def on_a_line(channel: Channel, output: Output, kappa: Float[Array, " K"]) -> Re
 
 
 def _binary(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
-    """Training loss, test loss, error rate, training error rate and risk by node."""
+    """Training loss, test loss, error rate, training error rate, risk and s by node."""
     assert isinstance(channel.labels, BinaryLabels)
     at = channel.flat(output, at_zero=True)
     f0, classes = channel.classes(output, at)
     leverage = output.leverage[at.node]
-    totals = np.zeros((4, len(output.mean)))
+    totals = np.zeros((5, len(output.mean)))
     h0, h1 = np.zeros((2, len(output.mean)))
     for y, mass, along in classes:
         label = np.array(y)
-        point = channel.loss.score(label, f0, leverage).point
+        _, slope, point = channel.loss.score(label, f0, leverage)
         values = [channel.loss.value(label, f) for f in (point, f0)]
-        values += [(y * f < 0) + 0.5 * (f == 0) for f in (f0, point)]
+        values += [*((y * f < 0) + 0.5 * (f == 0) for f in (f0, point)), slope]
         totals += [at.total(mass * value) for value in values]
         h0, h1 = h0 + at.total(y * mass), h1 + at.total(y * along)
     crossed = output.mean * h0 + output.slope * h1
     known = 1 - channel.labels.variance(channel.shift, channel.scale)
-    return [*totals, known - 2 * crossed + output.mean**2 + output.variance]
+    risk = known - 2 * crossed + output.mean**2 + output.variance
+    return [*totals[:4], risk, totals[4]]
 
 
 def _real(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
     assert isinstance(channel.labels, RealLabels)
     bend = 1.0 if channel.loss.is_smooth else 0.0
     new = output._replace(leverage=np.full_like(output.leverage, (1 - bend) * _NO_LEVERAGE))
-    losses = []
-    for seen in (output, new):
-        loss = 0.0
+    losses, slopes = np.zeros((2, 2, len(output.mean)))
+    for place, seen in enumerate((output, new)):
         for _, mass, of in channel.residuals(seen):
             value = 2 * of.crossed - (bend + 2 * seen.leverage[:, None]) * of.square
-            loss = loss + np.sum(mass * value, -1)
-        losses.append(loss)
+            losses[place] += np.sum(mass * value, -1)
+            slopes[place] += np.sum(mass * of.slope, -1)
     zeta, mass, target = channel.rest()
     gap = target - output.mean[:, None] - output.slope[:, None] * zeta
     risk = np.sum(mass * gap**2, -1) + output.variance - output.slope**2
     none = np.full_like(risk, np.nan)
-    return [*losses, none, none, risk]
+    return [*losses, none, none, risk, slopes[0]]

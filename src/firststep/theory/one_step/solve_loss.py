@@ -7,7 +7,9 @@ finer nodes starts at the one on coarser ones, and the first at that of the prob
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from firststep.losses import Loss
 from firststep.numerics.batches import take
 from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
-from firststep.theory.channel import Channel, Output
+from firststep.theory.channel import SMALLEST_SLOPE, Channel, Output
 from firststep.theory.loss_fixed_point import FixedPoint
 from firststep.theory.loss_report import Report, on_a_line
 from firststep.theory.one_step.loss_fit import LossFit
@@ -37,6 +39,20 @@ _ROUGH = 1e-6  # on coarse nodes
 _LEVELS = 4
 
 
+class _Care(NamedTuple):
+    """How small the functions of the basis of mu1 and the slopes s may be.
+
+    S vanishes in the tails and where a hinge is certain, and functions that live there make the
+    overlaps M ill-conditioned. The numbers feel the square of the cut, and the floor.
+    """
+
+    cut: float
+    floor: float
+
+
+_CARES = (_Care(4e-5, SMALLEST_SLOPE), _Care(4e-4, 1e-6), _Care(2e-3, 3e-4))
+
+
 class _Attempt(NamedTuple):
     """A fit on some nodes."""
 
@@ -45,6 +61,7 @@ class _Attempt(NamedTuple):
     channel: Channel
     found: FixedPoint
     report: Report
+    care: int  # which of _CARES
 
     def gap(self, other: _Attempt) -> float:
         """The largest relative change of the test loss, the training loss and the error rate."""
@@ -84,31 +101,63 @@ class LossSolver:
     ) -> tuple[Point, _Attempt]:
         """Finer nodes until nothing moves; and the fit on the coarsest, for the next problem."""
         resolution = resolution._replace(reach=REACH)
-        first = self._attempt(numbers, resolution, before, _ROUGH)
+        first = self._attempt(numbers, resolution, before, _ROUGH, least_care=0)
         coarse, gap, evaluations = first, math.inf, first.found.evaluations
         for _ in range(_LEVELS):
-            finer = coarse.resolution.finer()._replace(rank_cut=resolution.rank_cut)
-            fine = self._attempt(numbers, finer, coarse, TOLERANCE)
-            gap, coarse = fine.gap(coarse), fine
+            finer = coarse.resolution.finer()
+            fine = self._attempt(numbers, finer, coarse, TOLERANCE, least_care=coarse.care)
+            gap, coarse = max(fine.gap(coarse), fine.channel.floor), fine
             evaluations += fine.found.evaluations
-            if gap <= AIM:
+            if gap <= max(AIM, fine.channel.floor):
                 break
         return self._point(coarse, gap, evaluations), first
 
     def _attempt(
-        self, numbers: Numbers, resolution: Resolution, before: _Attempt | None, tolerance: float
+        self,
+        numbers: Numbers,
+        resolution: Resolution,
+        before: _Attempt | None,
+        tolerance: float,
+        *,
+        least_care: int,
     ) -> _Attempt:
+        """A fit on some nodes, with more care where rounding stops it."""
+        start = None if before is None else partial(_between, before)
+        care = least_care
+        while True:
+            try:
+                return self._with_care(numbers, resolution, care, start, tolerance)
+            except (NotConverged, np.linalg.LinAlgError):
+                if care + 1 == len(_CARES):
+                    raise
+                care += 1
+
+    def _with_care(
+        self,
+        numbers: Numbers,
+        resolution: Resolution,
+        care: int,
+        start: Callable[[Float[Array, " K"]], Output] | None,
+        tolerance: float,
+    ) -> _Attempt:
+        resolution = resolution._replace(rank_cut=_CARES[care].cut)
         rules = rules_for(self.model, self.readout, resolution, numbers)
         given = Conditional.of(self.model, rules, numbers)
         system = assemble(self.model, rules, numbers, given, cut=resolution.rank_cut)
         gamma, rho = float(system.mean.alignment[0]), float(system.mean.misalignment[0])
         labels = labels_of(self.model, float(numbers.noise[0]))
-        channel = Channel(self.loss, labels, gamma * rules.kappa, rho)
+        channel = Channel(self.loss, labels, gamma * rules.kappa, rho, floor=_CARES[care].floor)
         fit = LossFit(system, channel, self.constant)
-        start = None if before is None else _between(before, rules.kappa)
-        found = fit.solve(start, tolerance)
+        found = fit.solve(None if start is None else start(rules.kappa), tolerance)
         told = on_a_line(channel, found.output, rules.kappa)
-        return _Attempt(resolution, system, channel, found, told)
+        return _Attempt(
+            resolution=resolution,
+            system=system,
+            channel=channel,
+            found=found,
+            report=told,
+            care=care,
+        )
 
     def _point(self, fine: _Attempt, gap: float, evaluations: int) -> Point:
         system, channel, (_, m, t, v) = fine.system, fine.channel, fine.found.output
