@@ -27,7 +27,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "": [
         {"errors", "typing", "writing"},
         {"registry", "checks", "records", "numerics", "readouts"},
-        {"expressions"},
+        {"expressions", "losses", "label_laws"},
         {"kinks"},
         {"parsing"},
         {"activations"},
@@ -55,7 +55,13 @@ ROOMS: dict[str, list[set[str]]] = {
         {"batches", "linear_algebra", "quadrature"},
         {"newton", "neuron_moments"},
     ],
-    "theory": [{"student"}, {"step"}, {"closed_forms"}, {"one_step", "given_layer"}, {"spectrum"}],
+    "theory": [
+        {"student", "binary"},
+        {"step", "channel"},
+        {"closed_forms", "loss_report", "loss_fixed_point", "loss_numbers"},
+        {"one_step", "given_layer"},
+        {"spectrum"},
+    ],
     "theory/closed_forms": [{"small_step", "bound"}, {"weights"}],
     "theory/one_step": [
         {"question", "labels", "system"},
@@ -63,8 +69,9 @@ ROOMS: dict[str, list[set[str]]] = {
         {"moments", "resolvent"},
         {"response", "mean"},
         {"fit", "risk"},
-        {"model_error"},
+        {"model_error", "loss_fit"},
         {"solve", "differentiable"},
+        {"solve_loss", "error_split"},
         {"prediction"},
         {"predict"},
         {"optimum"},
@@ -72,7 +79,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "theory/given_layer": [
         {"directions", "nodes", "matrices"},
         {"layer"},
-        {"fit"},
+        {"fit", "loss_fit"},
         {"risk"},
         {"prediction"},
         {"predict"},

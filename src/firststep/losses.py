@@ -10,7 +10,8 @@ and the score is g as a function of (y, f0, V). Square: g = (y - f0)/(1 + V).
 
     loss            l                                     g
     square          (y - f)^2                             x/(1 + V)
-    logistic        log(1 + exp(-y f))                    (y/2) sigmoid(-u), u = q + (V/2) sigmoid(-u)
+    logistic        log(1 + exp(-y f))                    (y/2) sigmoid(-u),
+                                                          u = q + (V/2) sigmoid(-u)
     squared-hinge   max(0, 1 - y f)^2                     y (1 - q)/(1 + V) where q < 1
     hinge           max(0, 1 - y f)                       y clip((1 - q)/V, 0, 1/2)
     huber:DELTA     r^2, 2 DELTA |r| - DELTA^2 beyond     clip(x/(1 + V), -DELTA, DELTA)
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
 _PROXIMAL_STEPS = 12  # Newton steps of the logistic proximal point: 4 to 10 reach 1e-12 for any V
+
+
+_PROXIMAL_END = 1e-7  # of the last step, which leaves its square
 
 
 class Score(NamedTuple):
@@ -232,7 +236,10 @@ class Logistic(Loss):
         u = xp.where(right, xp.maximum(0.0, q), xp.minimum(0.0, q + half))
         for _ in range(_PROXIMAL_STEPS):
             tail = _sigmoid(-u)
-            u = u - (u - q - half * tail) / (1 + half * tail * _sigmoid(u))
+            move = (u - q - half * tail) / (1 + half * tail * (1 - tail))
+            u = u - move
+            if xp is np and not np.any(abs(move) > _PROXIMAL_END):
+                break
         tail = _sigmoid(-u)
         bend = tail * _sigmoid(u) / 2
         return Score(y * tail / 2, bend / (1 + leverage * bend), y * u)

@@ -147,9 +147,9 @@ class Problem(Record):
     flip: Annotated[float, _field(lambda v: number("flip", v, 0, high=0.5))] = Field(
         default=0.0, description="probability that a binary label is flipped, below 0.5"
     )
-    threshold: Annotated[float, _field(lambda v: number("threshold", v))] = Field(
-        default=0.0, description="of a binary label: +1 where the teacher is above it"
-    )
+    threshold: Annotated[
+        float, _field(lambda v: number("threshold", v, -LARGEST_RIDGE, high=LARGEST_RIDGE))
+    ] = Field(default=0.0, description="of a binary label: +1 where the teacher is above it")
     intercept: Annotated[bool, _field(lambda v: flag("intercept", v))] = Field(
         default=False, description="whether the fit has a free constant, not penalised"
     )

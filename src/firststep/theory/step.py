@@ -15,10 +15,11 @@ Own output. The step is taken on y - f, f(x) = (1/N) sum_j at_j s(<w_j, x>) the 
 and E[f(x) x] = (c1/N) U, U = sum_j at_j w_j. Write w_j = at_j U/(N A) + (a part independent of U),
 A = E at^2. Along the readout the rows then have, after the step, at times
 
-    etat c1 (v + (b/N) U),   b = (Lbar - q A)/(etat c1 A),   q = etat c1^2
+    etat c1 (v + (b/N) U),   b = (Lbar - q A)/(etat c1 A),   q = etat c1^2 l''
     Lbar = sum_p pi_p at_p^2 (1 + e_p mh_1)/A
 
-and nothing else: at finite d the spike is along v + (b/N) U, of squared length |v|^2 + eps^2 with
+and nothing else (l'' is the curvature of the step's loss, 1 for the square): at finite d the spike
+is along v + (b/N) U, of squared length |v|^2 + eps^2 with
 eps^2 = b^2 A/N, and U knows nothing of v or theta:
 
     gamma = E[G yhat]/sqrt(|v|^2 + eps^2),   rho = sqrt((mh_2/alpha0 + eps^2)/(|v|^2 + eps^2)).
@@ -32,11 +33,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from firststep.activations import Activation
+from firststep.errors import InvalidParameter
 from firststep.numerics.library import library_of
+from firststep.problem import Problem
 from firststep.theory.student import SlopeConstants
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
+
+
+# What makes a fit plain ridge regression on real labels.
+PLAIN = {"loss": "square", "labels": "real", "intercept": "False", "step_loss": "square"}
 
 
 class Residual(NamedTuple):
@@ -45,6 +52,16 @@ class Residual(NamedTuple):
     along: Float[Array, " batch"] | float  # E[G yhat]
     first: Float[Array, " batch"] | float  # mh_1
     second: Float[Array, " batch"] | float  # mh_2
+
+
+def refuse_other_losses(problem: Problem) -> None:
+    """The equations here are those of ridge regression on real labels."""
+    for name, default in PLAIN.items():
+        given = str(getattr(problem, name))
+        if given != default:
+            hint = "predict(...) and simulate(...) have it"
+            allowed = f"{default} here".replace("False", "left out")
+            raise InvalidParameter(name.replace("_", "-"), allowed, given, hint)
 
 
 def residual_of(
@@ -70,6 +87,7 @@ class OwnOutput(NamedTuple):
     width: Float[Array, " batch"]  # N
     readout_square: float  # A = E at^2
     readout_cube: float  # E at^3
+    curvature: float = 1.0  # l'' of the loss of the step, where the network is before it
 
     def squared_shift(
         self,
@@ -82,7 +100,8 @@ class OwnOutput(NamedTuple):
             return 0 * rate
         square = self.readout_square
         lift = 1 + rate * student.c2 * first * self.readout_cube / square  # Lbar
-        shift = (lift - rate * student.c1**2 * square) / (rate * student.c1 * square)  # b
+        pull = rate * student.c1**2 * self.curvature * square  # q A
+        shift = (lift - pull) / (rate * student.c1 * square)  # b
         return shift**2 * square / self.width
 
 

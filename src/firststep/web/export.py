@@ -19,9 +19,10 @@ from firststep.problem import Problem
 from firststep.results import plain
 from firststep.simulation.running.simulate import available_cores
 from firststep.simulation.running.workers import Workers
+from firststep.theory.one_step.error_split import ErrorSplit
 from firststep.theory.one_step.model_error import FLAGGED
 from firststep.theory.one_step.predict import predict
-from firststep.theory.one_step.prediction import ErrorSplit, Prediction
+from firststep.theory.one_step.prediction import Prediction
 from firststep.web import answers, takeaway
 from firststep.web.about import about
 from firststep.web.asked import AXES
@@ -152,7 +153,7 @@ class Chunk:
             if not (each.converged and each.resolved):
                 rows.append(nothing)
                 continue
-            parts = ErrorSplit.of(each, total, exact.problem.noise)
+            parts = ErrorSplit.of(each, total)
             row = (
                 np.interp(KAPPA, each.kappa, each.learned),
                 np.interp(KAPPA, each.kappa, each.target[0]),

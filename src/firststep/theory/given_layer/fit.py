@@ -13,8 +13,8 @@ h0 + sum_j h1_j <zeta_j, x_perp> + the rest, E[y^2 | kappa] = h2. With the matri
     e    = edet + Q diag(omega s^2) e,  Q_kl = (1/n) Tr(Sigma_k A^-1 Sigma_l A^-1)             (3)
 
 and the test error is sum_k omega_k e_k, the training error sum_k omega_k s_k^2 e_k, both with the
-label noise. This module solves (1), ``risk`` does (2) and (3). Another loss of the readout is
-another (1): ``solve`` is the place for it.
+label noise. This module solves (1), ``risk`` does (2) and (3); ``loss_fit`` has the equations of
+other losses.
 
 For n < N the same equations are solved for s/lam and A/lam, so that lam = 0 is allowed: below
 A = tau + sum_k S_k Sigma_k and s_k = 1/(offset + V_k), with (offset, tau) = (1, lam) or (lam, 1).

@@ -12,6 +12,7 @@ from firststep.errors import InvalidParameter, NotConverged
 from firststep.numerics.batches import Places
 from firststep.numerics.neuron_moments import Family, TooSteep
 from firststep.numerics.quadrature import gaussian_product, shifted_moments
+from firststep.theory.binary import BinaryLabels
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float, Int
@@ -25,6 +26,9 @@ MOST_NODES = 6000  # with as many neurons the tables of moments take a gigabyte
 TEACHER_NODES = 480  # of its inner integrals, which cost nothing
 NARROW = 1e-9  # width of a teacher that lies inside the directions
 _PROBES = 20  # neurons whose integrals are watched
+# Spacings for a loss other than the square, by the number of directions: its error rates vary over
+# sqrt(v)/m', which says nothing in the layer.
+FOR_A_LOSS = {1: 0.1, 2: 0.25, 3: 1.0}
 
 
 class TooManyNodes(InvalidParameter):
@@ -70,16 +74,24 @@ class Neurons:
 
 @dataclass(frozen=True)
 class Target:
-    """The teacher in them: y = sum_j s_j(gamma_j.kappa + <theta_j, x_perp>) + noise."""
+    """The teacher in them: y = sum_j s_j(gamma_j.kappa + <theta_j, x_perp>) + noise.
+
+    Or labels +-1 whose law is a function of gamma.kappa + <theta, x_perp>.
+    """
 
     terms: tuple[Activation, ...]  # s_j
     gamma: Float[Array, "k J"]
     across: Float[Array, "J J"]  # Gram matrix of the theta_j without their parts along
     noise: float
+    binary: BinaryLabels | None = None
 
     def moments(self, kappa: Float[Array, "K k"]) -> LabelMoments:
         """h0 = E y, h1_j = E s_j' and h2 = E y^2, all given kappa."""
         shift = kappa @ self.gamma
+        if self.binary is not None:
+            a, b = shift[:, 0], np.full(len(shift), self.width)
+            label = shifted_moments(self.binary.mean, a, b, self.binary.cuts, TEACHER_NODES)
+            return LabelMoments(label.mean, label.slope[:, None], np.ones(len(shift)))
         widths = np.maximum(np.sqrt(np.diag(self.across)), NARROW)
         single = [
             shifted_moments(term.evaluate, a, np.full_like(a, width), term.kinks, TEACHER_NODES)
@@ -103,6 +115,17 @@ class Target:
         return LabelMoments(h0, h1, second)
 
     @property
+    def width(self) -> float:
+        """rho of the first term: what the directions leave of it."""
+        return max(float(np.sqrt(self.across[0, 0])), NARROW)
+
+    def label_variance(self, kappa: Float[Array, "K k"]) -> Float[Array, " K"]:
+        """Of y given kappa and the teacher's coordinates: what no fit explains."""
+        if self.binary is None:
+            return np.full(len(kappa), self.noise**2)
+        return self.binary.variance((kappa @ self.gamma)[:, 0], self.width)
+
+    @property
     def steepness(self) -> Float[Array, " k"]:
         """By direction: how fast the teacher changes against its width across."""
         widths = np.sqrt(np.diag(self.across))
@@ -119,7 +142,7 @@ class Grid:
     error: float
 
 
-def make_grid(neurons: Neurons, target: Target) -> Grid:
+def make_grid(neurons: Neurons, target: Target, for_a_loss: bool = False) -> Grid:
     """A product of trapezoid rules inside the ball |kappa| <= 6.
 
     Each direction is refined until halving its spacing changes nothing. Watched, for some neurons
@@ -131,7 +154,8 @@ def make_grid(neurons: Neurons, target: Target) -> Grid:
     steep = np.abs(neurons.along) / neurons.scale
     probes = neurons.some(_probes(neurons.along, steep))
     steepest = np.maximum(steep.max(axis=1), target.steepness)
-    spacing = [1.0 / float(np.hypot(1.0, s)) for s in steepest]
+    widest = FOR_A_LOSS[len(steepest)] if for_a_loss else 1.0
+    spacing = [min(widest, 1.0 / float(np.hypot(1.0, s))) for s in steepest]
     while _size(spacing) > MOST_NODES and max(spacing) < 1.0:
         spacing = [min(1.0, 1.1 * each) for each in spacing]
     current = _watched(probes, target, spacing)

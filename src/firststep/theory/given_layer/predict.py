@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firststep.errors import NotConverged
+from firststep.errors import InvalidParameter, NotConverged
 from firststep.given_layer import GivenLayer
 from firststep.problem import Problem
 from firststep.results import versions
+from firststep.theory.binary import BinaryLabels
+from firststep.theory.channel import Channel, RealLabels
 from firststep.theory.given_layer.directions import Directions, choose_directions
 from firststep.theory.given_layer.layer import Layer, LowRank
+from firststep.theory.given_layer.loss_fit import LossFit
 from firststep.theory.given_layer.matrices import Matrices, matrices_on
 from firststep.theory.given_layer.nodes import Grid, Neurons, Target, TooManyNodes, make_grid
 from firststep.theory.given_layer.prediction import FeaturePrediction
-from firststep.theory.given_layer.risk import Solver
+from firststep.theory.given_layer.risk import Solution, Solver, solved_with_a_loss
+from firststep.theory.loss_numbers import has_other_loss
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -51,8 +55,8 @@ def predict_features(
     Args:
         weights: the first layer W1, an array with one column a neuron (d x N). The weight of a
             PyTorch ``Linear`` has one row a neuron: pass ``neurons="rows"``.
-        problem: student, teacher, alpha, ridge and noise are used; beta must be N/d. Its step plays
-            no part.
+        problem: student, teacher, alpha, ridge, noise, loss, labels and intercept are used; beta
+            must be N/d. Its step plays no part.
         teacher: the teacher's direction, d numbers of norm 1; with ``teacher_terms``,
             d x (1 + terms), a column a term.
         teacher_terms: activations of further terms of the teacher,
@@ -78,6 +82,7 @@ def predict_features(
         covariance=covariance,
         neurons=neurons,
     )
+    _refuse(given)
     with matrices_on(backend, device) as matrices:
         seen = Conditioned.of(given, directions)
         return seen.predicted(given, matrices, started)
@@ -108,9 +113,15 @@ class Conditioned:
             teachers = white.teachers - chosen.vectors @ gamma
             scale = _scale(white.weights, across)
             neurons = Neurons(given.problem.student, bias, along, scale)
-            target = Target(given.terms, gamma, teachers.T @ teachers, given.problem.noise)
+            target = Target(
+                terms=given.terms,
+                gamma=gamma,
+                across=teachers.T @ teachers,
+                noise=given.problem.noise,
+                binary=_binary(given.problem),
+            )
             try:
-                grid = make_grid(neurons, target)
+                grid = make_grid(neurons, target, has_other_loss(given.problem))
             except (TooManyNodes, NotConverged):
                 if not isinstance(asked, str) or chosen.count == 1:
                     raise
@@ -128,8 +139,7 @@ class Conditioned:
     def predicted(self, given: GivenLayer, matrices: Matrices, started: float) -> FeaturePrediction:
         """The fits of all ridges: (1) to (3) of ``fit``; ``started`` is when the call did."""
         target = self.target.moments(self.grid.kappa)
-        along = matrices.put(self.teachers.T @ self.across)
-        solve = Solver(self.layer(matrices, given.sizes.samples), self.across)
+        channel = self.channel(given.problem)
         return FeaturePrediction(
             problem=given.problem.replace(dimension=given.sizes.dimension),
             sizes=given.sizes,
@@ -139,11 +149,35 @@ class Conditioned:
             spike_strengths=np.sqrt((self.neurons.along**2).mean(axis=1)),
             grid=self.grid,
             target=target,
-            solutions=tuple(solve(ridge, target, along) for ridge in given.problem.ridges),
+            label_variance=self.target.label_variance(self.grid.kappa),
+            channel=channel,
+            solutions=self._solutions(given, matrices, channel),
             backend=matrices.backend,
             seconds=time.perf_counter() - started,
             versions=versions(*matrices.packages),
         )
+
+    def _solutions(
+        self, given: GivenLayer, matrices: Matrices, channel: Channel | None
+    ) -> tuple[Solution, ...]:
+        """The square loss by its own equations, the others by theirs."""
+        problem, target = given.problem, self.target.moments(self.grid.kappa)
+        layer = self.layer(matrices, given.sizes.samples)
+        along = matrices.put(self.teachers.T @ self.across)
+        if not has_other_loss(problem):
+            solve = Solver(layer, self.across, self.target.width)
+            return tuple(solve(ridge, target, along) for ridge in problem.ridges)
+        assert channel is not None
+        fit = LossFit(layer, channel, along[0] / self.target.width, problem.intercept)
+        return solved_with_a_loss(fit, problem.ridges, target)
+
+    def channel(self, problem: Problem) -> Channel | None:
+        """What the samples pull at the fit; None where several terms make the label."""
+        if len(self.target.terms) > 1:
+            return None
+        labels = _binary(problem) or RealLabels.of(problem)
+        shift = (self.grid.kappa @ self.target.gamma)[:, 0]
+        return Channel(problem.loss, labels, shift, self.target.width)
 
     def layer(self, matrices: Matrices, samples: int) -> Layer:
         """What the equations need, where the matrices live."""
@@ -158,6 +192,28 @@ class Conditioned:
             gram=across.T @ across,
             samples=samples,
         )
+
+
+def _binary(problem: Problem) -> BinaryLabels | None:
+    return BinaryLabels.of(problem) if problem.labels.is_binary else None
+
+
+def _refuse(given: GivenLayer) -> None:
+    """Say so where the equations were not checked."""
+    problem, terms = given.problem, len(given.terms)
+    other = has_other_loss(problem)
+    if terms > 1 and (other or problem.labels.is_binary):
+        allowed = "none with a loss other than the square, an intercept or binary labels"
+        raise InvalidParameter("teacher-terms", allowed, terms - 1)
+    if given.covariance is not None and other:
+        allowed = "left out with a loss other than the square or an intercept"
+        raise InvalidParameter("covariance", allowed, "a matrix")
+    if other and min(problem.ridges) <= 0:
+        allowed = "> 0 with a loss other than the square or an intercept"
+        raise InvalidParameter("ridge", allowed, min(problem.ridges))
+    if problem.loss.is_margin and not problem.labels.is_binary:
+        hint = f"{problem.loss} is a loss of labels +-1: try labels sign"
+        raise InvalidParameter("labels", "sign or logit:SLOPE with this loss", "real", hint)
 
 
 def _scale(weights: Float[Array, "d N"], across: Float[Array, "d N"]) -> Float[Array, " N"]:

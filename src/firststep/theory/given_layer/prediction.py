@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +13,12 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.problem import Problem, Sizes
 from firststep.results import Shown, plain, plain_fields
+from firststep.theory.channel import Channel
 from firststep.theory.given_layer.directions import Directions
 from firststep.theory.given_layer.nodes import Grid, LabelMoments
 from firststep.theory.given_layer.risk import Solution
+from firststep.theory.loss_numbers import LossNumbers, shown_of
+from firststep.theory.loss_report import Report, on_a_line, report
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Float
@@ -24,7 +29,7 @@ SHOWN_TO = 5.0  # |kappa| up to which functions are shown: beyond, there is next
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FeaturePrediction(Shown):
+class FeaturePrediction(LossNumbers, Shown):
     """The predicted ridge fit of one given first layer, on average over ridge and test data.
 
     With several ridge values, risk, training_error and the like have one entry a ridge, in the
@@ -39,6 +44,8 @@ class FeaturePrediction(Shown):
     spike_strengths: Float[Array, " k"]  # root mean square over neurons of u
     grid: Grid
     target: LabelMoments
+    label_variance: Float[Array, " K"]  # of y given the teacher's coordinates
+    channel: Channel | None  # None where several terms make the label
     solutions: tuple[Solution, ...]  # one a ridge
     backend: str
     seconds: float
@@ -61,17 +68,39 @@ class FeaturePrediction(Shown):
 
     @property
     def risk(self) -> PerRidge:
-        """Test error against the noise-free teacher."""
-        return self._mean(lambda each: each.error) - self.problem.noise**2
+        """Test error against the mean of a label: the noise-free teacher, or E[y | x] of binary
+        labels.
+        """
+        return self._mean(lambda each: each.error - self.label_variance)
 
     @property
     def training_error(self) -> PerRidge:
+        """Mean square of what the fit leaves of its labels; nan with another loss."""
+        if self.has_other_loss:
+            return math.nan * self._mean(lambda each: each.error)
         return self._mean(lambda each: each.shrinkage**2 * each.error)
 
     @property
     def degrees_of_freedom(self) -> PerRidge:
-        """Trace of the hat matrix over the number of samples."""
+        """Trace of the hat matrix over the number of samples: the mean of 1 - df/df0."""
+        if self.has_other_loss:
+            return self._mean(lambda each: each.shrinkage * each.output.leverage)
         return 1 - self._mean(lambda each: each.shrinkage)
+
+    # With any loss ------------------------------------------------------------------------------
+
+    @cached_property
+    def _reports(self) -> tuple[Report, ...]:
+        if self.channel is None:
+            raise AttributeError("with several terms of the teacher there is the risk alone")
+        if self.directions.count == 1:
+            kappa = self.grid.kappa[:, 0]
+            return tuple(on_a_line(self.channel, s.output, kappa) for s in self.solutions)
+        return tuple(report(self.channel, s.output, self.grid.omega) for s in self.solutions)
+
+    def _reported(self, name: str) -> PerRidge:
+        values = [getattr(each, name) for each in self._reports]
+        return np.array(values) if isinstance(self.problem.ridge, tuple) else values[0]
 
     @property
     def residual(self) -> float:
@@ -118,7 +147,7 @@ class FeaturePrediction(Shown):
     @property
     def error_by_kappa(self) -> Float[Array, "*ridges K"]:
         """E[(prediction - s*)^2 | kappa]."""
-        return self._function([each.error - self.problem.noise**2 for each in self.solutions])
+        return self._function([each.error - self.label_variance for each in self.solutions])
 
     # Text and tables ----------------------------------------------------------------------------
 
@@ -131,7 +160,7 @@ class FeaturePrediction(Shown):
             "dimension": sizes.dimension,
             "width": sizes.width,
             "samples": sizes.samples,
-            **plain_fields(self, "risk", "training_error", "degrees_of_freedom"),
+            **plain_fields(self, *self._shown()),
             "directions": {
                 "count": chosen.count,
                 "matrix": chosen.matrix,
@@ -147,14 +176,17 @@ class FeaturePrediction(Shown):
             "versions": dict(self.versions),
         }
 
+    def _shown(self) -> dict[str, str]:
+        """The numbers of the table with their words."""
+        shown = {**shown_of(self.problem), "risk": "test risk"}
+        if not self.has_other_loss:
+            shown["training_error"] = "training error"
+        return {**shown, "degrees_of_freedom": "degrees of freedom / samples"}
+
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table."""
         ridges = self.problem.ridges
-        for name, words in (
-            ("risk", "test risk"),
-            ("training_error", "training error"),
-            ("degrees_of_freedom", "degrees of freedom / samples"),
-        ):
+        for name, words in self._shown().items():
             for ridge, value in zip(ridges, np.atleast_1d(getattr(self, name)), strict=True):
                 where = f" at ridge {ridge:.4g}" if len(ridges) > 1 else ""
                 yield words + where, f"{value:.6g}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firststep.errors import NotConverged
+from firststep.theory.channel import Output
 from firststep.theory.given_layer.fit import (
     NEAR_PEAK,
     ROUGH,
@@ -18,7 +19,9 @@ from firststep.theory.given_layer.fit import (
     solve,
 )
 from firststep.theory.given_layer.layer import Layer, quadratic_forms
+from firststep.theory.given_layer.loss_fit import LossFit
 from firststep.theory.given_layer.nodes import LabelMoments
+from firststep.theory.loss_fixed_point import FixedPoint
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 # How much of the risk the last step, which is not checked, may change: it leaves about the square.
 LAST_STEP = 5e-3
 MOST_PRODUCTS = 40  # with Q: ten times what a layer away from the peak at n = N needs
+_SMALLEST = 1e-12  # of a shrinkage that stands for zero: ridgeless fits have V = infinity
 SMALL = 320  # neurons of the small copy, at least: fewer of them say little of the layer
 
 
@@ -40,14 +44,17 @@ class Solution:
     residual: float
     evaluations: int  # of V
     products: int  # with Q
+    output: Output  # what the fit says on a new sample
 
 
 class Solver:
     """Solves one layer for several ridges, each first for a small copy that is made once."""
 
-    def __init__(self, layer: Layer, across: Float[Array, "d N"]) -> None:
-        """``across``: the weights without their part along the directions."""
-        self.layer = layer
+    def __init__(
+        self, layer: Layer, across: Float[Array, "d N"], width_across: float = 1.0
+    ) -> None:
+        """``across``: the weights without their part along the directions; and rho."""
+        self.layer, self.width_across = layer, width_across
         neurons = max(SMALL, layer.width // 4)
         self.small = layer.small(neurons, across) if layer.width > 1.5 * neurons else None
 
@@ -62,15 +69,47 @@ class Solver:
         learned, linear, edet = deterministic_errors(layer, fixed, target, along)
         error, products = amplified(layer, fixed, jacobian, edet)
         over = layer.samples < layer.width
+        shrinkage = fixed.shrinkage * ridge if over else fixed.shrinkage
+        h0, h1, h2 = target
+        variance = error - h2 + 2 * learned * h0 - learned**2 + 2 * (linear * h1).sum(axis=1)
+        slope = linear[:, 0] / self.width_across  # on the unit vector
+        leverage = 1 / np.maximum(shrinkage, _SMALLEST) - 1
         return Solution(
             error=error,
-            shrinkage=fixed.shrinkage * ridge if over else fixed.shrinkage,
+            shrinkage=shrinkage,
             learned=learned,
             linear_coefficient=linear,
             residual=fixed.residual,
             evaluations=fixed.evaluations,
             products=products,
+            output=Output(leverage, learned, slope, variance),
         )
+
+
+def solved_with_a_loss(
+    fit: LossFit, ridges: tuple[float, ...], target: LabelMoments
+) -> tuple[Solution, ...]:
+    """The same for another loss than the square, or with a free constant.
+
+    e_k = E (y - f0)^2 = h2 - 2 (m h0 + t h1) + m^2 + v.
+    """
+
+    def one(found: FixedPoint) -> Solution:
+        _, m, t, v = output = found.output
+        h0, h1, h2 = target.h0, target.h1[:, 0] * fit.channel.scale, target.h2
+        return Solution(
+            error=h2 - 2 * (m * h0 + t * h1) + m**2 + v,
+            shrinkage=fit.channel.pull(output).slope,
+            learned=m,
+            linear_coefficient=(t * fit.channel.scale)[:, None],
+            residual=found.residual,
+            evaluations=found.evaluations,
+            products=found.evaluations,
+            output=output,
+        )
+
+    path = fit.path(ridges)
+    return tuple(one(path[ridge]) for ridge in ridges)
 
 
 def deterministic_errors(

@@ -7,8 +7,9 @@ v(y) is the gradient of a potential, with (E, Z) solved along with y. S -> omega
 monotone and concave, so Newton's method started above the solution, at S = omega, comes down to it
 monotonically whatever the ridge.
 
-``ReadoutFit`` is the seam: another loss of the readout is another class with these three methods.
-It changes how S follows from V, and nothing of the resolvent or of the mean features.
+``ReadoutFit`` is the seam: another fit is another class with these three methods. It changes how S
+follows from V, and nothing of the resolvent or of the mean features. (Other losses of the readout,
+for which S also depends on what is learned, are in ``loss_fit``.)
 """
 
 from __future__ import annotations

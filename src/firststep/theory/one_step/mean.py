@@ -179,6 +179,16 @@ class Projection(NamedTuple):
 
     system: Float[Array, "batch m m"]  # the bordered matrix
     root: Float[Array, "batch nodes"]  # sqrt S
+    kernel: Float[Array, "batch nodes nodes"]  # Kmean without its first part
+    # The columns of the border are sqrt S free turn, with the slacks on the diagonal.
+    free: Float[Array, "*batch nodes functions"]
+    turn: Float[Array, "batch functions columns"]
+    slack: Float[Array, "batch columns"]
+
+    @property
+    def functions(self) -> Float[Array, "batch nodes columns"]:
+        """The columns of the border without sqrt S."""
+        return self.free @ self.turn
 
 
 def readout_share(mean: Mean, state: State) -> Float[Array, "batch P"]:
@@ -209,13 +219,19 @@ def _coherent(bulk: Bulk, mean: Mean, state: State) -> Float[Array, "batch P nod
 
 
 def projection(
-    system: System, state: State, at: Equations, shapes: Forms, shrunk: Float[Array, "batch K"]
+    system: System,
+    state: State,
+    at: Equations,
+    shapes: Forms,
+    shrunk: Float[Array, "batch K"],
+    constant: bool = False,
 ) -> Projection:
     """The bordered system ((1 + F, U), (U^T, -delta)) at the weights S = ``shrunk``.
 
     N sum_p (pi_p/E_p) mu0 mu0 in directions scaled to length one. In direction i of singular value
     sigma_i of sqrt S mu0^T sqrt(Theta/beta), delta = (1/N)/(1/N + sigma^2): zero for d = infinity,
-    where the mean features are fitted freely.
+    where the mean features are fitted freely. ``constant``: a function 1 is fitted freely too, one
+    more column, sqrt S/|sqrt S| with delta = 0, and nothing in the common mode.
     """
     bulk, mean, theta = system.bulk, system.mean, at.pencil.theta
     lib = library_of(state.energy)
@@ -227,6 +243,10 @@ def projection(
     root = xp.tile(xp.sqrt(shrunk), (1, size // shrunk.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
     free = flip(_coherent(bulk, mean, state)) if mean.free is None else mean.free
+    if constant and mean.dimension is None:
+        free = xp.concatenate(
+            [xp.broadcast_to(free, (*root.shape, free.shape[-1])), _one(root, shrunk.shape[-1])], 2
+        )
     columns = root[:, :, None] * free
     _, sigma, right = thin_svd(lib.frozen(columns))
     if mean.free is None:
@@ -239,8 +259,37 @@ def projection(
     length = xp.where(kept, xp.sqrt(floor + sigma**2), 1.0)
     directions = xp.where(kept[:, None, :], (columns @ flip(right)) / length[:, None, :], 0.0)
     slack = xp.where(kept, floor / length**2, 1.0)
+    turn = xp.where(kept[:, None, :], flip(right) / length[:, None, :], 0.0)
+    if constant and mean.dimension is not None:
+        one = _one(root, shrunk.shape[-1])
+        size_of_one = xp.sqrt(xp.sum(shrunk, -1))[:, None, None]
+        free, turn = xp.concatenate([free, one], 2), _bordered(turn, 1 / size_of_one)
+        directions = xp.concatenate([directions, root[:, :, None] * one / size_of_one], 2)
+        slack = xp.pad(slack, ((0, 0), (0, 1)))
     corner = -slack[:, :, None] * np.eye(slack.shape[-1])
-    return Projection(block_matrix(smooth, directions, flip(directions), corner), root)
+    return Projection(
+        system=block_matrix(smooth, directions, flip(directions), corner),
+        root=root,
+        kernel=kernel,
+        free=free,
+        turn=turn,
+        slack=slack,
+    )
+
+
+def _one(root: Float[Array, "batch nodes"], count: int) -> Float[Array, "batch nodes 1"]:
+    """The function 1 on the ``count`` nodes of kappa; the common mode has none of it."""
+    xp = library_of(root).xp
+    return xp.zeros_like(root)[:, :, None] + (np.arange(root.shape[-1]) < count)[:, None]
+
+
+def _bordered(
+    turn: Float[Array, "batch m n"], corner: Float[Array, "batch 1 1"]
+) -> Float[Array, "batch m1 n1"]:
+    """diag(turn, corner)."""
+    xp = library_of(turn).xp
+    batch, m, n = turn.shape
+    return block_matrix(turn, xp.zeros((batch, m, 1)), xp.zeros((batch, 1, n)), corner)
 
 
 def row_vectors(system: System) -> Float[Array, "batch m nodes"]:

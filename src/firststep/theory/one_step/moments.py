@@ -71,11 +71,16 @@ class Conditional(NamedTuple):
 def target_of(
     model: Model, rules: Rules, direction: StepDirection, noise: Float[Array, " batch"]
 ) -> Target:
-    """h0 = E t, h1 = E[z t], h2 = E t^2 + noise^2 with t = s*(gamma kappa + rho z)."""
+    """h0 = E t, h1 = E[z t], h2 = E t^2 + noise^2 with t = s*(gamma kappa + rho z).
+
+    Of labels +-1, t is their mean given gamma kappa + rho z, and h2 = 1.
+    """
     shift, scale = direction.alignment[:, None] * rules.kappa, direction.misalignment[:, None]
     rule = rules.teacher
-    moments = shifted_moments(model.teacher.evaluate, shift, scale, rule.cuts, rule.nodes)
+    moments = shifted_moments(model.target.evaluate, shift, scale, rule.cuts, rule.nodes)
     h1 = moments.slope * scale
+    if model.labels is not None:
+        return Target(moments.mean, h1, 1 + 0 * h1)
     h2 = moments.scatter + moments.mean**2 + h1**2 + (noise**2)[:, None]
     return Target(moments.mean, h1, h2)
 

@@ -12,6 +12,7 @@ from firststep.activations import Activation
 from firststep.errors import NotConverged
 from firststep.numerics.quadrature import REACH, shifted_moments
 from firststep.readouts import ReadoutLaw
+from firststep.theory.binary import BinaryLabels
 from firststep.theory.one_step.labels import label_rule
 from firststep.theory.one_step.question import Model, Numbers
 from firststep.theory.step import StepConstants
@@ -70,6 +71,7 @@ class Resolution(NamedTuple):
     student: InnerRule
     teacher: InnerRule
     rank_cut: float  # of the basis of mu1; the risk feels its square
+    reach: float = REACH  # of kappa
 
     def finer(self) -> Resolution:
         """Half the spacings, more label nodes."""
@@ -82,9 +84,11 @@ class Resolution(NamedTuple):
         )
 
 
-def kappa_rule(spacing: float) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+def kappa_rule(
+    spacing: float, reach: float = REACH
+) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
     """Trapezoid nodes and weights for N(0, 1); every other one is the rule of twice the spacing."""
-    half = 2 * math.ceil(REACH / spacing / 2)
+    half = 2 * math.ceil(reach / spacing / 2)
     kappa = spacing * np.arange(-half, half + 1)
     weights = np.exp(-(kappa**2) / 2)
     return kappa, weights / weights.sum()
@@ -153,7 +157,7 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
             label_width=float(label_width[i]),
             label_detail=1 if model.is_isotropic else 2,
             student=inner_rule(model.student, _bucket(broadest[i])),
-            teacher=inner_rule(model.teacher, _bucket(misalignment[i])),
+            teacher=inner_rule(model.target, _bucket(misalignment[i])),
             rank_cut=RANK_CUT,
         )
         for i in range(kappa.size)
@@ -167,7 +171,7 @@ def _kappa_spacing(
     variances: Float[Array, "P batch"],
 ) -> Float[Array, " batch"]:
     """Half the narrowest width, rounded down to a power of sqrt 2."""
-    functions = (model.student, model.teacher)
+    functions = (model.student, model.target)
     # An activation without kinks smooths over about 0.6, whose square this is.
     smooth_student, smooth_teacher = (0.0 if each.kinks else 0.36 for each in functions)
     spike = np.maximum(np.abs(step.spike) * np.abs(readout), 1e-300)
@@ -195,7 +199,7 @@ def _bucket(scale: float) -> int:
 
 
 @lru_cache(maxsize=512)
-def inner_rule(function: Activation, bucket: int) -> InnerRule:
+def inner_rule(function: Activation | BinaryLabels, bucket: int) -> InnerRule:
     """The rule of ``shifted_moments`` at which doubling its nodes moves nothing by more than 1e-11.
 
     For scales up to 2^(bucket/2). Over broad Gaussians a smooth function looks like one with
@@ -227,7 +231,7 @@ def inner_rule(function: Activation, bucket: int) -> InnerRule:
 def rules_for(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers: Numbers) -> Rules:
     """The nodes and weights of problems that share a resolution (their noise may differ)."""
     count = numbers.alpha.size
-    kappa, omega = kappa_rule(resolution.kappa_spacing)
+    kappa, omega = kappa_rule(resolution.kappa_spacing, resolution.reach)
     kind, values, masses = readout_rule(model, readout, resolution, bool(np.any(numbers.rate)))
     labels, label_weights = label_arrays(model, resolution, numbers.step_noise)
     return Rules(
@@ -255,10 +259,15 @@ def label_arrays(
         alone = np.array([[1.0], [0.0], [1.0]])
         return np.ones((noise.size, 1)), np.broadcast_to(alone, (noise.size, 3, 1))
     width, detail = resolution.label_width, resolution.label_detail
-    rules = [label_rule(model.teacher, model.offset, float(s), width, detail) for s in noise]
-    most = max(rule.nodes.size for rule in rules)
+    offset, binary = model.offset, model.labels
+    if binary is not None:
+        pairs = [binary.step_rule(model.step_loss, offset, float(s)) for s in noise]
+    else:
+        rules = [label_rule(model.teacher, offset, float(s), width, detail) for s in noise]
+        pairs = [(rule.nodes, rule.weights) for rule in rules]
+    most = max(nodes.size for nodes, _ in pairs)
     labels, label_weights = np.zeros((noise.size, most)), np.zeros((noise.size, 3, most))
-    for row, rule in enumerate(rules):
-        labels[row, : rule.nodes.size] = rule.nodes
-        label_weights[row, :, : rule.nodes.size] = rule.weights
+    for row, (nodes, weights) in enumerate(pairs):
+        labels[row, : nodes.size] = nodes
+        label_weights[row, :, : nodes.size] = weights
     return labels, label_weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Mapping
@@ -14,12 +15,14 @@ from firststep.checks import choice
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
 from firststep.results import versions
+from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.prediction import CONVERGED, NEARBY, NOT_RESOLVED, Prediction
 from firststep.theory.one_step.question import (
     BULKS,
     NUMERIC,
     across,
     broadcast,
+    check_loss,
     check_regime,
     check_sizes,
     model_of,
@@ -28,7 +31,8 @@ from firststep.theory.one_step.question import (
     refuse_unknown,
 )
 from firststep.theory.one_step.solve import Point, solve
-from firststep.theory.step import StepConstants
+from firststep.theory.one_step.solve_loss import LossSolver
+from firststep.theory.step import StepConstants, refuse_other_losses
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -57,12 +61,14 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
     if any(is_traced(value) for value in fields.values()):
+        refuse_other_losses(problem)
         from firststep.theory.one_step.differentiable import trace  # it loads JAX
 
         return trace(problem, bulk, fields)
     values, shape = broadcast(problem, fields)
     check_regime(problem, values)
     check_sizes(problem, values)
+    check_loss(problem, values)
     points = _solve(problem, bulk, values)
     given = {name: values[name].reshape(shape) for name in fields} if shape != () else {}
     if isinstance(problem.ridge, tuple) and "ridge" not in fields:
@@ -94,21 +100,28 @@ def is_traced(value: object) -> bool:
 
 
 def _solve(problem: Problem, bulk: str, values: Values) -> list[Point]:
-    """Problems with and without a step are different models."""
+    """Problems with and without a step are different models, and so are laws of binary labels."""
     moving = moves(problem, values)
     points: dict[int, Point] = {}
-    for steps in (False, True):
-        places = np.flatnonzero(moving == steps)
+    noises = np.unique(values["noise"]) if problem.labels.is_binary else [problem.noise]
+    for steps, noise in itertools.product((False, True), noises):
+        chosen = moving == steps
+        if len(noises) > 1:
+            chosen = chosen & (values["noise"] == noise)
+        places = np.flatnonzero(chosen)
         if places.size:
             some = {name: each[places] for name, each in values.items()}
-            points.update(zip(places, _points(problem, bulk, some, steps), strict=True))
+            found = _points(problem.replace(noise=float(noise)), bulk, some, steps)
+            points.update(zip(places, found, strict=True))
     return [points[place] for place in range(moving.size)]
 
 
 def _points(problem: Problem, bulk: str, values: Values, steps: bool) -> list[Point]:
     model = model_of(problem, bulk, steps)
-    numbers = numbers_of(problem, values, model)
-    return solve(model, problem.readout, across(numbers))
+    numbers = across(numbers_of(problem, values, model))
+    if has_other_loss(problem):
+        return LossSolver(model, problem.readout, problem.loss, problem.intercept)(numbers)
+    return solve(model, problem.readout, numbers)
 
 
 def _nearby(problem: Problem, bulk: str, values: Values) -> Prediction | None:

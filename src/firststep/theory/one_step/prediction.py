@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.activations import Activation
 from firststep.errors import NotConverged
 from firststep.problem import Problem
 from firststep.results import Shown, aligned, per_cent, plain
+from firststep.theory.binary import BinaryLabels
 from firststep.theory.closed_forms.bound import TauStar, tau_star
 from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
+from firststep.theory.loss_numbers import NOT_CALIBRATED, LossNumbers, shown_of
+from firststep.theory.one_step.error_split import ErrorSplit
 from firststep.theory.one_step.model_error import ModelError
 from firststep.theory.one_step.solve import Point
 
@@ -53,6 +57,8 @@ SHOWN = {
     "outlier": "top singular value of W1",
     "outlier_overlap": "  squared overlap of its vector with the teacher",
 }
+# Of the teacher itself, or of its square loss: of no use there.
+OF_THE_RIDGE = ("kernel_lower_bound", "tau_star", "tau_minimiser", "theorem_seven_bound")
 FUNCTIONS = ("kappa", "learned_function", "target_function", "linear_coefficient", "error_by_kappa")
 
 
@@ -60,51 +66,8 @@ def _value(value: Float[Array, "*shape"]) -> Values:
     return float(value) if np.ndim(value) == 0 else value
 
 
-@dataclass(frozen=True)
-class ErrorSplit:
-    """The parts of the risk, and the power of the teacher they are parts of."""
-
-    total: float  # E[s*^2]
-    # m(kappa) is not E[y|kappa]: shrinkage by the ridge, features that cannot bend as the teacher.
-    along: float
-    # The linear part of what the step left of the teacher's direction, not learned.
-    across: float
-    # The rest of the teacher across the step: no function that the network can become has it.
-    out_of_reach: float
-    # The scatter of the fit about its mean: finite samples, label noise, random features.
-    fluctuation: float
-
-    @classmethod
-    def of(cls, point: Point, total: float, noise: float) -> ErrorSplit:
-        """With E[y|kappa, zeta] = h0 + h1 zeta + (what is not linear in zeta):
-
-        along = E(m - h0)^2, across = E(t - h1)^2, out_of_reach = E[s*^2 - h0^2 - h1^2],
-        fluctuation = what is left of the risk.
-        """
-        h0, h1, h2 = point.target
-        misses = point.learned - h0, point.linear_coefficient - h1
-        along, across = (float(np.sum(point.omega * miss**2)) for miss in misses)
-        beyond = float(np.sum(point.omega * (h2 - noise**2 - h0**2 - h1**2)))
-        return cls(
-            total=total,
-            along=along,
-            across=across,
-            out_of_reach=beyond,
-            fluctuation=point.risk - along - across - beyond,
-        )
-
-    @property
-    def risk(self) -> float:
-        return self.along + self.across + self.out_of_reach + self.fluctuation
-
-    @property
-    def learned(self) -> float:
-        """The power of the teacher less the risk; negative if predicting nothing does better."""
-        return self.total - self.risk
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction(Shown):
+class Prediction(LossNumbers, Shown):
     """The exact asymptotics of a problem.
 
     Numbers are floats, or arrays of the shape of the fields that were given as arrays. A point that
@@ -141,12 +104,19 @@ class Prediction(Shown):
 
     @property
     def risk(self) -> Values:
-        """Test error against the noise-free teacher."""
+        """Test error against the mean of a label: the noise-free teacher, or E[y | x] of binary
+        labels.
+        """
         return self._solved("risk")
 
     @property
     def training_error(self) -> Values:
+        """Mean square of what the fit leaves of its labels; nan with another loss."""
         return self._solved("training_error")
+
+    def _reported(self, name: str) -> Values:
+        good = (getattr(p.report, name) if p.is_good else math.nan for p in self.points)
+        return self._shaped(list(good))
 
     @property
     def quadrature_error(self) -> Values:
@@ -156,6 +126,8 @@ class Prediction(Shown):
     @cached_property
     def _model_errors(self) -> tuple[ModelError, ...]:
         """Of every point; nan where there is none."""
+        if self.has_other_loss:
+            return tuple(ModelError(math.nan, NOT_CALIBRATED) for _ in self.points)
         if self.problem.dimension != math.inf:
             nothing = ModelError(math.nan, NOT_THE_NETWORK if self.bulk != "exact" else "")
             return tuple(p.model_error or nothing if p.is_good else nothing for p in self.points)
@@ -239,7 +211,9 @@ class Prediction(Shown):
 
     @property
     def degrees_of_freedom(self) -> Values:
-        """Trace of the hat matrix over the number of samples, 1 - E[s(kappa)]."""
+        """Trace of the hat matrix over the number of samples, 1 - E[s(kappa)]; with another loss
+        the mean of 1 - df/df0.
+        """
         return self._solved("degrees_of_freedom")
 
     @property
@@ -282,7 +256,10 @@ class Prediction(Shown):
     @cached_property
     def spectrum(self) -> WeightSpectrum | None:
         """Outlier of W1 and its overlaps after a small step; None elsewhere, and for arrays."""
-        if self.shape != () or not self.problem.takes_step or self.problem.step_exponent != 0:
+        problem = self.problem
+        if self.shape != () or not problem.takes_step or problem.step_exponent != 0:
+            return None
+        if problem.labels.is_binary or self.has_other_loss:
             return None
         return weight_spectrum(self.problem)
 
@@ -312,8 +289,10 @@ class Prediction(Shown):
         return np.abs(self._point.kappa) <= SHOWN_TO
 
     @property
-    def _noise(self) -> float:
-        return float(self.fields.get("noise", self.problem.noise))
+    def _target(self) -> Activation | BinaryLabels:
+        """The mean of a label as a function of the teacher's coordinate."""
+        problem = self.problem
+        return BinaryLabels.of(problem) if problem.labels.is_binary else problem.teacher
 
     @property
     def kappa(self) -> Float[Array, " K"]:
@@ -336,7 +315,7 @@ class Prediction(Shown):
         """E[y | kappa]."""
         if self.problem.takes_step:
             return self._point.target.h0[self._inside]
-        return self.problem.teacher.evaluate(self.kappa)
+        return self._target.evaluate(self.kappa)
 
     @property
     def linear_coefficient(self) -> Float[Array, " K"]:
@@ -349,15 +328,18 @@ class Prediction(Shown):
         """E[(prediction - s*)^2 | kappa]; its Gaussian mean is the risk."""
         point = self._point
         if self.problem.takes_step:
-            return (point.error - self._noise**2)[self._inside]
-        bias = (self.problem.teacher.evaluate(point.kappa) - self._learned(point)) ** 2
+            return (point.error - point.label_variance)[self._inside]
+        bias = (self._target.evaluate(point.kappa) - self._learned(point)) ** 2
         return (bias + point.risk - np.sum(point.omega * bias))[self._inside]
 
     @cached_property
     def error_split(self) -> ErrorSplit:
         """Where the risk comes from."""
         total = self.problem.teacher.moments.second_moment
-        return ErrorSplit.of(self._point, total, self._noise)
+        target = self._target
+        if isinstance(target, BinaryLabels):
+            total = 1 - target.total_variance
+        return ErrorSplit.of(self._point, total)
 
     # Parts of an array --------------------------------------------------------------------------
 
@@ -395,7 +377,7 @@ class Prediction(Shown):
         table: dict[str, Any] = {"problem": self.problem.to_dict(), "bulk": self.bulk}
         if not single:
             table["fields"] = {name: plain(np.asarray(v)) for name, v in self.fields.items()}
-        table.update({name: plain(getattr(self, name)) for name in SHOWN})
+        table.update({name: plain(getattr(self, name)) for name in self._shown()})
         reason = self.model_error_reason
         table["model_error_reason"] = reason if single else reason.tolist()
         table["status"] = self.status if single else self.status.tolist()
@@ -407,11 +389,20 @@ class Prediction(Shown):
             table["check"] = self.check.to_dict()
         return {**table, "seconds": self.seconds, "versions": dict(self.versions)}
 
+    def _shown(self) -> dict[str, str]:
+        """The quantities of the table with their words."""
+        if not shown_of(self.problem):
+            return SHOWN
+        return {
+            **shown_of(self.problem),
+            **{n: words for n, words in SHOWN.items() if n not in OF_THE_RIDGE},
+        }
+
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table of a single point."""
         risk = float(self.risk)  # of a single point
         digits = {"quadrature_error": 3, "model_error": 2, "risk": 8}
-        for name, words in SHOWN.items():
+        for name, words in self._shown().items():
             value = getattr(self, name)
             if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
                 share = f" ({per_cent(value / risk)})" if name == "model_error" else ""

@@ -14,8 +14,11 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
+from firststep.losses import Loss
 from firststep.numerics.library import library_of
 from firststep.problem import ARRAYS, Problem
+from firststep.theory.binary import BinaryLabels, step_curvature
+from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.step import OwnOutput, Residual, residual_of
 from firststep.theory.student import SlopeConstants, polynomial_degrees, slope_constants
 
@@ -64,6 +67,18 @@ class Model(NamedTuple):
     has_own_output: bool  # whether the network's output before the step counts
     # Even and odd degrees that the mean fits freely (Gaussian readout, d = infinity).
     free_degrees: tuple[float, float] | None
+    labels: BinaryLabels | None  # None for real ones
+    step_loss: Loss
+
+    @property
+    def target(self) -> Activation | BinaryLabels:
+        """The mean of a label as a function of the teacher's coordinate."""
+        return self.labels or self.teacher
+
+    @property
+    def step_curvature(self) -> float:
+        """l'' of the loss of the step, at what the network says before it."""
+        return step_curvature(self.step_loss, self.offset)
 
     @property
     def offset(self) -> float:
@@ -72,13 +87,22 @@ class Model(NamedTuple):
 
     def residual(self, numbers: Numbers) -> Residual:
         """Moments of the labels of the step."""
-        return residual_of(self.teacher, self.offset, numbers.step_noise)
+        if self.labels is None:
+            return residual_of(self.teacher, self.offset, numbers.step_noise)
+        y, w = self.labels.step_rule(self.step_loss, self.offset, 0.0)
+        second = w[0] @ y**2 + numbers.step_noise**2
+        return Residual(along=w[1] @ y, first=w[0] @ y, second=second)
 
     def own_output(self, numbers: Numbers) -> OwnOutput | None:
         """The network's output before the step, where it counts."""
         if not self.has_own_output:
             return None
-        return OwnOutput(numbers.beta * numbers.dimension, self.readout_square, self.readout_cube)
+        return OwnOutput(
+            width=numbers.beta * numbers.dimension,
+            readout_square=self.readout_square,
+            readout_cube=self.readout_cube,
+            curvature=self.step_curvature,
+        )
 
 
 def refuse_unknown(fields: Mapping[str, object]) -> None:
@@ -184,6 +208,27 @@ def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]])
         raise InvalidParameter("step", allowed, float(tiny.flat[0]), hint)
 
 
+def check_loss(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
+    """Refuse losses without such labels, and where the equations were not checked with a loss."""
+    real = not problem.labels.is_binary
+    for name, loss in (("loss", problem.loss), ("step-loss", problem.step_loss)):
+        if loss.is_margin and real:
+            allowed = "a loss of real labels, or labels sign or logit:SLOPE"
+            raise InvalidParameter(name, allowed, str(loss))
+    if problem.step_loss.name not in ("square", "logistic"):
+        raise InvalidParameter("step-loss", "square or logistic", str(problem.step_loss))
+    if not has_other_loss(problem) or problem.dimension != math.inf:
+        return
+    steps = bool(np.any((values["alpha0"] > 0) & (values["step"] > 0)))
+    hint = "give a finite dimension, for instance 1000"
+    if steps and problem.step_exponent == 0:
+        allowed = "0.5 at d = infinity with a loss other than the square or an intercept"
+        raise InvalidParameter("step-exponent", allowed, problem.step_exponent, hint)
+    if steps and problem.readout.is_gaussian:
+        allowed = "a finite law at d = infinity with a loss other than the square or an intercept"
+        raise InvalidParameter("readout", allowed, str(problem.readout), hint)
+
+
 def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
     """What does not change in a batch. In the small-step limit the bulk stays isotropic.
 
@@ -214,6 +259,8 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
         has_common_mode=(small_limit and steps and small_mean) if infinite else True,
         has_own_output=not infinite and steps and bulk == "exact",
         free_degrees=free,
+        labels=BinaryLabels.of(problem) if problem.labels.is_binary else None,
+        step_loss=problem.step_loss,
     )
 
 
@@ -231,17 +278,21 @@ def numbers_of(
 ) -> Numbers:
     """etat = step N^(exponent - 1/2), N = beta d; the small step at d = infinity apart, as eta.
 
-    The labels of the step are y - f, and beyond its mean the output f is noise to them.
+    The labels of the step are y - f, and beyond its mean the output f is noise to them. Of binary
+    labels the noise is what no function of the teacher's coordinate explains, and in the step the
+    labels themselves have it.
     """
     dimension, exponent = regime.dimension, regime.step_exponent
     alpha, beta, alpha0, step, ridge, noise = (values[name] for name in NUMERIC)
     nothing = 0 * step
     size, rate, small_rate, step_noise = None, nothing, nothing, noise
+    if model.labels is not None:
+        step_noise, noise = nothing, nothing + math.sqrt(model.labels.total_variance)
     if dimension != math.inf:
         size, rate = dimension + nothing, step * (beta * dimension) ** (exponent - 0.5)
         if model.has_own_output:
-            own = own_variance(model, beta * dimension)
-            step_noise = library_of(own).xp.sqrt(noise**2 + own)
+            own = own_variance(model, beta * dimension) * model.step_curvature**2
+            step_noise = library_of(own).xp.sqrt(step_noise**2 + own)
     elif exponent == 0:
         small_rate = step
     elif exponent == 0.5:
@@ -284,6 +335,8 @@ def across(numbers: Numbers) -> Numbers:
 def moves(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> Bool[Array, " batch"]:
     """Whether the step has samples, a size, and labels that are not all equal to the output."""
     offset = problem.readout.mean * problem.student.moments.mean
-    residual = residual_of(problem.teacher, offset, values["noise"])
     taken = (values["alpha0"] > 0) & (values["step"] > 0)
+    if problem.labels.is_binary:
+        return np.asarray(taken)
+    residual = residual_of(problem.teacher, offset, values["noise"])
     return np.asarray(taken & (residual.second > _NO_RESIDUAL))

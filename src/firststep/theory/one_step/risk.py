@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
     top: Float[Array, "batch K K"]  # Top
 
 
-class _Solved(NamedTuple):
+class Solved(NamedTuple):
     """All there is to know at the solution."""
 
     system: System
@@ -76,6 +76,12 @@ class _Solved(NamedTuple):
     at: Equations
     response: Response
     shapes: Forms
+
+    @classmethod
+    def of(cls, system: System, state: State) -> Solved:
+        at = equations(system.bulk, state)
+        response = respond(system.bulk, state, at)
+        return cls(system, state, at, response, forms(system, state, at))
 
 
 class _Sources(NamedTuple):
@@ -90,13 +96,11 @@ class _Sources(NamedTuple):
 def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Outcome:
     """Errors at a solution with the weights S."""
     xp, bulk, mean = library_of(shrunk).xp, system.bulk, system.mean
-    at = equations(bulk, state)
-    shapes = forms(system, state, at)
-    solved = _Solved(system, state, at, respond(bulk, state, at), shapes)
-    fit = projection(system, state, at, shapes, shrunk)
-    (h0, h1, h2), rows, r = mean.target, row_vectors(system), bulk.basis.shape[1]
+    solved = Solved.of(system, state)
+    fit = projection(system, state, solved.at, solved.shapes, shrunk)
+    (h0, h1, h2), rows = mean.target, row_vectors(system)
     across = apply(bulk.basis, shrunk * h1)
-    offset = apply(flip(rows), apply(shapes.cross, across))
+    offset = apply(flip(rows), apply(solved.shapes.cross, across))
     size, nodes = h0.shape[-1], fit.root.shape[-1]
     wanted = xp.pad(h0, ((0, 0), (0, nodes - size)))
     right = xp.pad(fit.root * (wanted - offset), ((0, 0), (0, fit.system.shape[-1] - nodes)))
@@ -105,16 +109,10 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     m = fitted[:, :size]
     # What the common mode adds to the error.
     shared = xp.sum(fitted[:, size:].reshape(m.shape[0], -1, size) ** 2, 1)
-    g = fit.root * nu
-    found = apply(rows, g)
-    sources = _Sources(g, across, found[:, :r], found[:, r:])
-    force = apply(flip(shapes.cross), found) + apply(shapes.across, across)
-    t = apply(flip(bulk.basis), force)
-    by_weight = apply(flip(system.overlap_map), _frozen_gradient(solved, sources))
+    t, by_weight = spread(solved, fit.root * nu, across)
     deterministic = h2 - 2 * m * h0 + m**2 + shared - 2 * t * h1 - by_weight
     shrinkage = shrunk / system.omega
-    mapping = system.overlap_map
-    curvature = -flip(mapping) @ solved.response.force_by_overlap @ mapping
+    curvature = bulk_curvature(solved)
     if mean.dimension is not None:
         curvature = curvature + smoother(fit, size)[1] / mean.dimension[:, None, None]
     top = curvature * (system.omega * shrinkage**2 / system.alpha[:, None])[:, None, :]
@@ -128,6 +126,24 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
         deterministic=deterministic,
         top=top,
     )
+
+
+def spread(
+    solved: Solved, g: Float[Array, "batch nodes"], across: Float[Array, "batch r"]
+) -> tuple[Float[Array, "batch K"], Float[Array, "batch K"]]:
+    """The linear coefficient t, and dJ/dS, of g = S (h0 - m) and b_z = B S h1."""
+    system, shapes, r = solved.system, solved.shapes, solved.system.bulk.basis.shape[1]
+    found = apply(row_vectors(system), g)
+    sources = _Sources(g, across, found[:, :r], found[:, r:])
+    force = apply(flip(shapes.cross), found) + apply(shapes.across, across)
+    by_weight = apply(flip(system.overlap_map), _frozen_gradient(solved, sources))
+    return apply(flip(system.bulk.basis), force), by_weight
+
+
+def bulk_curvature(solved: Solved) -> Float[Array, "batch K K"]:
+    """-d(alpha V_k)/dS_l of the bulk."""
+    mapping = solved.system.overlap_map
+    return -flip(mapping) @ solved.response.force_by_overlap @ mapping
 
 
 # dJ/dy at frozen g and f --------------------------------------------------------------------------
@@ -147,7 +163,7 @@ class _Kicks(NamedTuple):
     own: Float[Array, "batch n"]  # (xi/|v|, 0)
 
 
-def _frozen_gradient(solved: _Solved, sources: _Sources) -> Float[Array, "batch Y"]:
+def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y"]:
     """dJ/dy: explicit through M^-1, and through Theta and Z (g with them) by their response."""
     system, state, at, response, _ = solved
     xp, mean = library_of(sources.g).xp, system.mean
@@ -178,7 +194,7 @@ def _frozen_gradient(solved: _Solved, sources: _Sources) -> Float[Array, "batch 
     )
 
 
-def _kicks(solved: _Solved, sources: _Sources) -> _Kicks:
+def _kicks(solved: Solved, sources: _Sources) -> _Kicks:
     system, state, at, _, shapes = solved
     bulk, mean, frame = system.bulk, system.mean, at.pencil.frame
     xp, y, w = library_of(sources.g).xp, bulk.labels, bulk.label_weights
@@ -217,7 +233,7 @@ def _kicks(solved: _Solved, sources: _Sources) -> _Kicks:
 
 
 def _by_theta_and_resolvent(
-    solved: _Solved, kicks: _Kicks
+    solved: Solved, kicks: _Kicks
 ) -> tuple[Float[Array, "batch P"], Float[Array, "batch n n"]]:
     """The change of Pi by Theta_p, and by Z and g."""
     system, state, at, _, _ = solved
@@ -266,7 +282,7 @@ def _by_coherent(
 
 
 def _by_norms(
-    solved: _Solved, kicks: _Kicks, norms: Float[Array, "batch P"]
+    solved: Solved, kicks: _Kicks, norms: Float[Array, "batch P"]
 ) -> Float[Array, "batch P"]:
     """The change by Theta_p through the sources R_j, and of diag(Theta |X[h_p]|^2).
 

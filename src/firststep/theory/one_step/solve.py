@@ -9,13 +9,20 @@ integrands; we count on the power 1.7 only.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from firststep.losses import loss_of
 from firststep.numerics.batches import each, pick, take
 from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
+from firststep.theory.binary import BinaryLabels
+from firststep.theory.channel import Channel, Output, RealLabels
+from firststep.theory.loss_fixed_point import ACCEPTED as ENOUGH
+from firststep.theory.loss_report import Report, on_a_line
 from firststep.theory.one_step.fit import ACCEPTED, Iterate, Solution, from_above
 from firststep.theory.one_step.fit import solve as solve_fit
 from firststep.theory.one_step.model_error import (
@@ -39,6 +46,9 @@ if TYPE_CHECKING:
 AIM = 1e-8  # relative quadrature error we refine down to
 KINKED_AIM = 1e-7  # where the student or the teacher has a kink
 RESOLVED = 1e-6  # and the largest we accept
+RESOLVED_LOSS = 1e-3  # the same with another loss, where the numbers are losses and error rates
+REACH = 6.4  # of kappa in error rates: beyond, the tails of the variance are rounding
+SQUARE = loss_of("square")
 ROUGH = 1e-9  # residual of the coarse solution: its risk need not be better than RESOLVED
 _POWER = 1.7  # of the gap between coarse and fine nodes in the error of the fine ones
 _LEVELS = 4  # of refinement: beyond, a fine rule is worse conditioned than it is accurate
@@ -49,7 +59,12 @@ _CACHED = 1_600_000  # numbers that stay in the cache
 _NOTHING = np.full(1, np.nan)
 
 
-class Point(NamedTuple):
+def _nothing() -> Float[Array, "1"]:
+    return _NOTHING
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
     """The answer for one problem; none, if its linear algebra broke down."""
 
     resolution: Resolution
@@ -58,19 +73,42 @@ class Point(NamedTuple):
     quadrature_error: float = math.nan
     residual: float = math.inf
     iterations: int = 0
-    kappa: Float[Array, " K"] = _NOTHING
-    omega: Float[Array, " K"] = _NOTHING
-    shrunk: Float[Array, " K"] = _NOTHING  # S
-    learned: Float[Array, " K"] = _NOTHING  # m
-    linear_coefficient: Float[Array, " K"] = _NOTHING  # t
-    error: Float[Array, " K"] = _NOTHING  # e, label noise included
-    target: Target = Target(_NOTHING, _NOTHING, _NOTHING)
+    kappa: Float[Array, " K"] = field(default_factory=_nothing)
+    omega: Float[Array, " K"] = field(default_factory=_nothing)
+    shrunk: Float[Array, " K"] = field(default_factory=_nothing)  # S
+    learned: Float[Array, " K"] = field(default_factory=_nothing)  # m
+    linear_coefficient: Float[Array, " K"] = field(default_factory=_nothing)  # t
+    error: Float[Array, " K"] = field(default_factory=_nothing)  # e, label noise included
+    target: Target = field(default_factory=lambda: Target(_NOTHING, _NOTHING, _NOTHING))
     doubts: Doubts | None = None  # at finite d
+    label_variance: Float[Array, " K"] = field(
+        default_factory=_nothing
+    )  # of y given the teacher's coordinate
+    channel: Channel | None = None  # what the samples pull at the fit
+    fitted: Report | None = None  # with another loss than the square, or a free constant
 
     @property
     def degrees_of_freedom(self) -> float:
         """Trace of the hat matrix over n."""
+        if self.fitted is not None:
+            return self.fitted.degrees_of_freedom
         return float(1 - self.shrunk.sum())
+
+    @cached_property
+    def report(self) -> Report:
+        """Losses and error rates; for the square loss without new equations.
+
+        V = omega/S - 1 and v = e - h2 + 2 m h0 - m^2 + 2 t h1.
+        """
+        assert self.channel is not None
+        if self.fitted is not None:
+            return self.fitted
+        (h0, h1, h2), m, t = self.target, self.learned, self.linear_coefficient
+        variance = self.error - h2 + 2 * m * h0 - m**2 + 2 * t * h1
+        inside = np.abs(self.kappa) <= REACH
+        output = Output(self.omega / self.shrunk - 1, m, t, variance)
+        channel = replace(self.channel, shift=self.channel.shift[inside])
+        return on_a_line(channel, each(lambda x: x[inside], output), self.kappa[inside])
 
     @property
     def model_error(self) -> ModelError | None:
@@ -79,10 +117,13 @@ class Point(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        return bool(self.residual < ACCEPTED and np.isfinite(self.risk))
+        enough = ACCEPTED if self.fitted is None else ENOUGH
+        return bool(self.residual < enough and np.isfinite(self.risk))
 
     @property
     def resolved(self) -> bool:
+        if self.fitted is not None:
+            return self.quadrature_error <= RESOLVED_LOSS * abs(self.fitted.test_loss) + 1e-12
         return self.quadrature_error <= RESOLVED * abs(self.risk) + 1e-12
 
     @property
@@ -103,7 +144,7 @@ class Batch(NamedTuple):
 @one_thread
 def solve(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Point]:
     """One Point per problem, in order. Problems with the same resolution are solved together."""
-    aim = KINKED_AIM if model.student.kinks or model.teacher.kinks else AIM
+    aim = KINKED_AIM if model.student.kinks or model.target.kinks else AIM
     resolutions = choose(model, readout, numbers)
     points: list[Point | None] = [None] * len(resolutions)
     waiting = list(range(len(resolutions)))
@@ -205,8 +246,27 @@ def _solve_part(
         with np.errstate(all="ignore"):
             doubts = doubts_of(fine, solution, errors[0], step, noise)
     places = zip(range(fine.size), risk, error, strict=True)
-    points = (_point(batch.resolution, fine, solution, errors[0], one) for one in places)
-    return [point._replace(doubts=take(doubts, i)) for i, point in enumerate(points)]
+    points = [_point(batch.resolution, fine, solution, errors[0], one) for one in places]
+    for i, point in enumerate(points):
+        shift = fine.mean.alignment[i] * fine.mean.kappa
+        labels, rho = labels_of(batch.model, float(noise[i])), float(fine.mean.misalignment[i])
+        channel = Channel(SQUARE, labels, shift, rho)
+        variance = label_variance(channel)
+        doubt = take(doubts, i)
+        points[i] = replace(point, doubts=doubt, channel=channel, label_variance=variance)
+    return points
+
+
+def labels_of(model: Model, noise: float) -> BinaryLabels | RealLabels:
+    """The law of the labels of a fit."""
+    return model.labels or RealLabels(model.teacher, ((1.0, noise),))
+
+
+def label_variance(channel: Channel) -> Float[Array, " K"]:
+    """Of y given the teacher's coordinate, by node: what no fit explains."""
+    if isinstance(channel.labels, BinaryLabels):
+        return channel.labels.variance(channel.shift, channel.scale)
+    return np.full_like(channel.shift, channel.labels.noise_variance)
 
 
 def _floor(rules: Rules) -> float:

@@ -1,0 +1,208 @@
+"""Binary labels in the coordinates of the theory.
+
+y = +-1 with P(y = 1 | u) = pi(u), u = <x, theta>. Without noise the sign law is a step function,
+
+    pi(u) = p + (1 - 2 p) [L + sum_j J_j 1(u > r_j)],
+
+L its value at -infinity and J_j its jumps at the r_j where the teacher crosses the threshold. Given
+u = a + b zeta with zeta = c w + sqrt(1 - c^2) zeta', over zeta':
+
+    x_j = (a + b c w - r_j)/(b sqrt(1 - c^2))
+    P+(w) = E pi = p + (1 - 2 p) [L + sum_j J_j Phi(x_j)]
+    Z+(w) = E zeta pi = c w P+ + (1 - 2 p) sqrt(1 - c^2) sum_j J_j phi(x_j).
+
+Any other pi is integrated over zeta'.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from firststep.activations import Activation
+from firststep.label_laws import LabelLaw
+from firststep.losses import Loss
+from firststep.numerics.quadrature import REACH, gaussian_panels, shifted_moments
+
+if TYPE_CHECKING:
+    from firststep.problem import Problem
+    from firststep.typing import Array, Float
+
+_SCAN = 4001  # points of the search for crossings: nearer ones than 0.004 are not told apart
+_HALVINGS = 60  # of an interval of the scan: down to rounding
+_INNER = 80  # nodes of the integral over zeta' where nothing is narrow
+_OUTER = 240  # of integrals over zeta that are done once
+
+
+class Jumps(NamedTuple):
+    """A step function: its value at -infinity, and its jumps."""
+
+    start: float  # L
+    places: Float[Array, " j"]  # r
+    sizes: Float[Array, " j"]  # J
+
+
+class Given(NamedTuple):
+    """Of a label given w."""
+
+    plus: Float[Array, "*shape"]  # P(y = 1)
+    along: Float[Array, "*shape"]  # E[zeta 1(y = 1)]
+
+
+def step_pull(loss: Loss, y: Float[Array, "*s"], offset: float) -> Float[Array, "*s"]:
+    """-dl/df of the loss of a step; its square loss is (y - f)^2/2."""
+    slope = loss.slope(y, np.full_like(y, offset))
+    return -slope / 2 if loss.name == "square" else -slope
+
+
+def step_curvature(loss: Loss, offset: float) -> float:
+    """d^2 l/df^2 of the loss of a step where the network says ``offset``, for either label."""
+    if loss.name == "square":
+        return 1.0
+    return float(loss.curvature(np.array(1.0), np.array(offset)))
+
+
+@dataclass(frozen=True)
+class BinaryLabels:
+    """The law of y = +-1 given u."""
+
+    teacher: Activation
+    law: LabelLaw
+    noise: float = 0.0
+    threshold: float = 0.0
+    flip: float = 0.0
+
+    @classmethod
+    def of(cls, problem: Problem) -> BinaryLabels:
+        return cls(problem.teacher, problem.labels, problem.noise, problem.threshold, problem.flip)
+
+    def probability(self, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """pi(u)."""
+        return self.law.probability(
+            self.teacher.evaluate(u), noise=self.noise, threshold=self.threshold, flip=self.flip
+        )
+
+    def __str__(self) -> str:
+        return f"labels {self.law} of {self.teacher}"
+
+    def evaluate(self, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """The mean of a label, which is to a square loss what a teacher is."""
+        return self.mean(u)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where that jumps or bends."""
+        return self.cuts
+
+    def mean(self, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """E[y | u] = 2 pi - 1."""
+        return 2 * self.probability(u) - 1
+
+    @property
+    def is_step(self) -> bool:
+        """Whether pi is a step function."""
+        return self.law.kind == "sign" and self.noise == 0
+
+    @cached_property
+    def cuts(self) -> tuple[float, ...]:
+        """Where pi jumps or bends."""
+        crossings = self.jumps.places if self.is_step else np.empty(0)
+        return tuple(sorted({*map(float, crossings), *self.teacher.kinks}))
+
+    @cached_property
+    def jumps(self) -> Jumps:
+        """Of the sign law without noise and flips."""
+        inside = [k + side for k in self.teacher.kinks for side in (-1e-9, 1e-9)]
+        scan = np.linspace(-REACH, REACH, _SCAN) + 1.2345e-4  # no crossing stands on a point
+        scan = np.sort(np.concatenate([scan, [x for x in inside if abs(x) < REACH]]))
+        level = self._level(scan)
+        changes = np.flatnonzero(np.diff(level))
+        low, high = scan[changes], scan[changes + 1]
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            before = self._level(middle) == level[changes]
+            low, high = np.where(before, middle, low), np.where(before, high, middle)
+        return Jumps(float(level[0]), (low + high) / 2, np.diff(level)[changes])
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the teacher is nowhere at the threshold for a while, where a coin is thrown."""
+        start, _, sizes = self.jumps
+        return bool(start != 0.5 and np.all(np.abs(sizes) == 1))
+
+    def _level(self, u: Float[Array, " z"]) -> Float[Array, " z"]:
+        above = self.teacher.evaluate(u) - self.threshold
+        return np.where(above == 0, 0.5, 1.0 * (above > 0))
+
+    def given(
+        self,
+        w: Float[Array, "*shape"],
+        share: Float[Array, "*shape"],
+        shift: Float[Array, "*shape"],
+        scale: float,
+    ) -> Given:
+        """P+ and Z+ of u = shift + scale zeta, zeta = share w + sqrt(1 - share^2) zeta'."""
+        rest = np.sqrt(1 - share**2)
+        place, width = shift + scale * share * w, scale * rest
+        if not self.is_step:
+            found = shifted_moments(self.probability, place, width, self.cuts, _INNER)
+            return Given(found.mean, share * w * found.mean + rest * width * found.slope)
+        start, places, sizes = self.jumps
+        above, density = start + 0 * w, 0 * w
+        for r, size in zip(places, sizes, strict=True):
+            x = (place - r) / width
+            above = above + size * ndtr(x)
+            density = density + size * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+        plus = self.flip + (1 - 2 * self.flip) * above
+        return Given(plus, share * w * plus + (1 - 2 * self.flip) * rest * density)
+
+    @cached_property
+    def moments(self) -> Float[Array, "3 2"]:
+        """E[G^a 1(y)] for a = 0, 1, 2 and y = +1, -1, G ~ N(0, 1)."""
+        inside = [cut for cut in self.cuts if abs(cut) < REACH]
+        edges = np.unique(np.concatenate([np.linspace(-REACH, REACH, 69), inside]))
+        g, mass = gaussian_panels(edges, 12)
+        plus = self.probability(g)
+        both = np.stack([mass * plus, mass * (1 - plus)])
+        return np.stack([(g**a * both).sum(-1) for a in range(3)])
+
+    def variance(self, shift: Float[Array, " K"], scale: float) -> Float[Array, " K"]:
+        """E Var(y | u) = 1 - E (E[y | u])^2 of u = shift + scale zeta: what no fit explains."""
+        if self.is_step and self.is_sure:
+            return np.full_like(shift, 1 - (1 - 2 * self.flip) ** 2)
+        width = np.full_like(shift, scale)
+        found = shifted_moments(self.mean, shift, width, self.cuts, _OUTER)
+        return 1 - found.mean**2 - (width * found.slope) ** 2 - found.scatter
+
+    @cached_property
+    def total_variance(self) -> float:
+        """E Var(y | u), u ~ N(0, 1)."""
+        return float(self.variance(np.zeros(1), 1.0)[0])
+
+    def step_rule(
+        self, loss: Loss, offset: float, noise: float
+    ) -> tuple[Float[Array, " J"], Float[Array, "3 J"]]:
+        """What a label pulls at a network that says ``offset``: y_l and weights w^a_l with
+        E[G^a f(yhat)] = sum_l w^a_l f(y_l) for a = 0, 1, 2.
+
+        yhat = -dl/df(y, offset), two values; the square loss of a step is (y - f)^2/2. ``noise`` is
+        a small Gaussian on top, by three Gauss-Hermite nodes.
+        """
+        pulls = step_pull(loss, np.array([1.0, -1.0]), offset)
+        if noise == 0:
+            return pulls, self.moments
+        nodes = pulls[:, None] + noise * np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])
+        weights = self.moments[:, :, None] * np.array([1.0, 4.0, 1.0]) / 6
+        return nodes.ravel(), weights.reshape(3, -1)
+
+    @cached_property
+    def best_error(self) -> float:
+        """The 0-1 error of the best classifier that knows u."""
+        g, mass = gaussian_panels(np.linspace(-REACH, REACH, 1001), 4)
+        plus = self.probability(g)
+        return float(np.sum(mass * np.minimum(plus, 1 - plus)))

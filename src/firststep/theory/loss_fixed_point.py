@@ -1,0 +1,130 @@
+"""The fixed point of a fit with any loss: one iteration for both theories.
+
+The unknowns are x = (log V, m, t, log v) on the nodes; a map gives what the fit makes of them, and
+F(x) = map(x) - x. The residual is the root of
+
+    sum_k omega_k [(dlog V)^2 + (dm/sigma)^2 + (dt/sigma)^2 + (dlog v)^2],   sigma^2 = sum omega v.
+
+Steps are x + theta F, theta = 1/2 while the residual is above 1; below 0.3 Anderson's mixing over
+the last points, by least squares in the metric of the residual. Where it does not come down, the
+history is forgotten and some plain steps are taken: the residual is not monotone while log V
+travels, so there is no way back to the best point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from firststep.errors import NotConverged
+from firststep.theory.channel import Output
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+TOLERANCE = 1e-8
+ACCEPTED = 1e-6  # reached if rounding in the tails stops the iteration above the tolerance
+MOST_EVALUATIONS = 400  # eight times what the slowest of some hundred problems took
+NEAR = 0.3  # residual below which steps are mixed
+FAR = 1.0  # and above which they are halved
+_MEMORY = 5
+_PATIENCE = 30  # evaluations in which the residual should halve
+_MOST_RESETS = 4  # of the history: beyond, rounding stops the iteration
+_PLAIN = 15  # steps without mixing after that
+_LARGEST_MOVE = 1.5  # of a logarithm
+_CUT = 1e-8  # of the least squares
+
+
+class FixedPoint(NamedTuple):
+    """What the fit says, and how well that was solved."""
+
+    output: Output
+    residual: float
+    evaluations: int
+
+
+def cold(omega: Float[Array, " K"], leverage: Float[Array, " K"]) -> Output:
+    """A place to begin: nothing learned."""
+    return Output(leverage, 0 * omega, 0 * omega, 0.5 + 0 * omega)
+
+
+def fixed_point(
+    image: Callable[[Output], Output],
+    start: Output,
+    omega: Float[Array, " K"],
+    tolerance: float = TOLERANCE,
+) -> FixedPoint:
+    """The output that is its own image."""
+    x = _packed(start)
+    history: list[tuple[Float[Array, "4 K"], Float[Array, "4 K"]]] = []
+    best, since, plain, resets = np.inf, 0, 0, 0
+    smallest = (np.inf, start)
+    for count in range(1, MOST_EVALUATIONS + 1):
+        output = _unpacked(x)
+        gap = _packed(image(output)) - x
+        metric = _metric(output, omega)
+        residual = float(np.sqrt(np.sum((metric * gap) ** 2)))
+        if not np.isfinite(residual):
+            break
+        if residual < smallest[0]:
+            smallest = (residual, output)
+        if residual <= tolerance:
+            return FixedPoint(output, residual, count)
+        since += 1
+        if residual < best / 2:
+            best, since = residual, 0
+        if since > _PATIENCE:
+            if smallest[0] <= ACCEPTED:  # rounding: it does not come down any further
+                return FixedPoint(smallest[1], smallest[0], count)
+            if resets == _MOST_RESETS:
+                break
+            history, best, since, plain, resets = [], residual, 0, _PLAIN, resets + 1
+        history = [*history[-_MEMORY:], (x, gap)] if residual < NEAR and plain == 0 else []
+        plain = max(plain - 1, 0)
+        move = (0.5 if residual > FAR else 1.0) * gap
+        if len(history) > 1:
+            move = _mixed(history, metric)
+        x = _inside(x, move)
+    raise NotConverged(
+        f"the equations of the fit did not converge: the residual stayed at {smallest[0]:.1e}; "
+        "try a larger ridge"
+    )
+
+
+def _packed(output: Output) -> Float[Array, "4 K"]:
+    leverage, m, t, v = output
+    return np.stack([np.log(np.maximum(leverage, 1e-300)), m, t, np.log(np.maximum(v, 1e-300))])
+
+
+def _unpacked(x: Float[Array, "4 K"]) -> Output:
+    return Output(np.exp(x[0]), x[1], x[2], np.exp(x[3]))
+
+
+def _metric(output: Output, omega: Float[Array, " K"]) -> Float[Array, "4 K"]:
+    size = float(np.sqrt(omega @ output.variance))
+    root = np.sqrt(omega)
+    return np.stack([root, root / size, root / size, root])
+
+
+def _inside(x: Float[Array, "4 K"], move: Float[Array, "4 K"]) -> Float[Array, "4 K"]:
+    """The next point: no logarithm moves by more than 1.5, and v stays above t^2."""
+    after = x + move
+    for row in (0, 3):
+        after[row] = x[row] + np.clip(move[row], -_LARGEST_MOVE, _LARGEST_MOVE)
+    after[3] = np.maximum(after[3], np.log(after[2] ** 2 * 1.0001 + 1e-300))
+    return after
+
+
+def _mixed(
+    history: list[tuple[Float[Array, "4 K"], Float[Array, "4 K"]]], metric: Float[Array, "4 K"]
+) -> Float[Array, "4 K"]:
+    """Anderson's step: the combination of past gaps that is smallest."""
+    x, gap = history[-1]
+    gaps = np.stack([(gap - each) for _, each in history[:-1]])
+    places = np.stack([(x - each) for each, _ in history[:-1]])
+    columns = (metric * gaps).reshape(len(gaps), -1).T
+    size = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
+    share = np.linalg.lstsq(columns / size, (metric * gap).ravel(), rcond=_CUT)[0] / size
+    return np.asarray(gap - np.tensordot(share, gaps + places, 1))

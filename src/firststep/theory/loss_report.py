@@ -1,0 +1,131 @@
+"""What a fit with any loss comes to: losses, 0-1 errors, risk, from what it says on the nodes.
+
+    training loss        sum_k omega_k E l(y, f0 + V g)
+    test loss            sum_k omega_k E l(y, f0)
+    error rate           sum_k omega_k P(y f0 < 0), f0 = 0 a half     (binary labels)
+    training error rate  sum_k omega_k P(y (f0 + V g) < 0)
+    risk                 sum_k omega_k E (E[y | u] - f0)^2
+    E f^2                sum_k omega_k (m^2 + v)
+    alignment            sum_k omega_k (gamma.kappa m + rho t)/sqrt(E f^2 E u^2)
+    degrees of freedom   sum_k omega_k s_k V_k     (square loss: 1 - sum_k omega_k s_k)
+
+For the losses of residuals l = 2 g r - b g^2 at the residual r = x - V g of a sample in the fit,
+b = 1 where the loss is smooth and 0 for the quantile loss, so that
+E l = 2 E[g x] - (b + 2 V) E g^2; on a new sample the same at V = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from firststep.theory.binary import BinaryLabels
+from firststep.theory.channel import Channel, Output, RealLabels, tame
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+_FINE = 0.6  # spacing of kappa in units of sqrt(v)/m': the trapezoid's error is some 1e-9
+_FINEST = 0.02
+_SEEN = 4.0  # |kappa| up to which steep places count
+_NO_LEVERAGE = 1e-6  # stands for V = 0, where the score of the quantile loss is a jump
+
+
+class Report(NamedTuple):
+    """The numbers of one fit; nan where there is no such thing."""
+
+    training_loss: float
+    test_loss: float
+    error_rate: float
+    training_error_rate: float
+    risk: float
+    output_square: float  # E f^2
+    output_alignment: float  # E[f u]/sqrt(E f^2 E u^2)
+    degrees_of_freedom: float
+
+
+def report(channel: Channel, output: Output, omega: Float[Array, " K"]) -> Report:
+    """All of them."""
+    output = tame(output)
+    losses = _binary if isinstance(channel.labels, BinaryLabels) else _real
+    *of_loss, slope = losses(channel, output)
+    found = [float(omega @ each) for each in of_loss]
+    total = float(omega @ (channel.shift**2 + channel.scale**2))  # E u^2
+    square = float(omega @ (output.mean**2 + output.variance))
+    shared = float(omega @ (channel.shift * output.mean + channel.scale * output.slope))
+    training_loss, test_loss, error_rate, training_error_rate, risk = found
+    return Report(
+        training_loss=training_loss,
+        test_loss=test_loss,
+        error_rate=error_rate,
+        training_error_rate=training_error_rate,
+        risk=risk,
+        output_square=square,
+        output_alignment=shared / math.sqrt(square * total) if square > 0 else math.nan,
+        degrees_of_freedom=float(omega @ (slope * output.leverage)),
+    )
+
+
+def on_a_line(channel: Channel, output: Output, kappa: Float[Array, " K"]) -> Report:
+    """The report on a finer trapezoid rule in one kappa, between whose nodes all is smooth.
+
+    The 0-1 error varies over sqrt(v)/m', which may be narrower than anything in the layer.
+    """
+    from scipy.interpolate import CubicSpline  # slow to load
+
+    spacing = float(kappa[1] - kappa[0])
+    steepness = np.abs(np.gradient(output.mean, kappa)) / np.sqrt(tame(output).variance)
+    seen = np.abs(kappa) < _SEEN
+    times = math.ceil(spacing / max(_FINE / max(float(steepness[seen].max()), 1e-9), _FINEST))
+    if times == 1:
+        omega = np.exp(-(kappa**2) / 2)
+        return report(channel, output, omega / omega.sum())
+    fine = np.linspace(kappa[0], kappa[-1], times * (len(kappa) - 1) + 1)
+    omega = np.exp(-(fine**2) / 2)
+    leverage, m, t, v = tame(output)
+    log_leverage, log_v = np.log(leverage), np.log(v)
+    found = [CubicSpline(kappa, each)(fine) for each in (log_leverage, m, t, log_v)]
+    between = Output(np.exp(found[0]), found[1], found[2], np.exp(found[3]))
+    shift = np.interp(fine, kappa, channel.shift)
+    return report(replace(channel, shift=shift), between, omega / omega.sum())
+
+
+def _binary(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
+    """Training loss, test loss, error rate, training error rate, risk and s by node."""
+    assert isinstance(channel.labels, BinaryLabels)
+    at = channel.flat(output, at_zero=True)
+    f0, classes = channel.classes(output, at)
+    leverage = output.leverage[at.node]
+    totals = np.zeros((5, len(output.mean)))
+    h0, h1 = np.zeros((2, len(output.mean)))
+    for y, mass, along in classes:
+        label = np.array(y)
+        _, slope, point = channel.loss.score(label, f0, leverage)
+        values = [channel.loss.value(label, f) for f in (point, f0)]
+        values += [*((y * f < 0) + 0.5 * (f == 0) for f in (f0, point)), slope]
+        totals += [at.total(mass * value) for value in values]
+        h0, h1 = h0 + at.total(y * mass), h1 + at.total(y * along)
+    crossed = output.mean * h0 + output.slope * h1
+    known = 1 - channel.labels.variance(channel.shift, channel.scale)
+    risk = known - 2 * crossed + output.mean**2 + output.variance
+    return [*totals[:4], risk, totals[4]]
+
+
+def _real(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
+    assert isinstance(channel.labels, RealLabels)
+    bend = 1.0 if channel.loss.is_smooth else 0.0
+    new = output._replace(leverage=np.full_like(output.leverage, (1 - bend) * _NO_LEVERAGE))
+    losses, slopes = np.zeros((2, 2, len(output.mean)))
+    for place, seen in enumerate((output, new)):
+        for _, mass, of in channel.residuals(seen):
+            value = 2 * of.crossed - (bend + 2 * seen.leverage[:, None]) * of.square
+            losses[place] += np.sum(mass * value, -1)
+            slopes[place] += np.sum(mass * of.slope, -1)
+    zeta, mass, target = channel.rest()
+    gap = target - output.mean[:, None] - output.slope[:, None] * zeta
+    risk = np.sum(mass * gap**2, -1) + output.variance - output.slope**2
+    none = np.full_like(risk, np.nan)
+    return [*losses, none, none, risk, slopes[0]]

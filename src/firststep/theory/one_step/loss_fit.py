@@ -1,0 +1,150 @@
+"""The fit with any convex loss, and with a free constant, on average over networks.
+
+One pass of the map (V, m, t, v) -> (V, m, t, v), with s, E g, E zeta g, E g^2 of the channel:
+
+    S = omega s,   h0 = m + E g/s,   h1 = t + E zeta g/s
+    M, D of Lambda S; (E, Z) solved there
+    alpha V = Lambda^T v(y)  [+ H_kk/d at finite d]
+    m, t of ``risk`` with these h0 and h1; g = S (h0 - m) and S h1 frozen in J
+    v = -dJ/dS + mt^2 + (1/alpha) sum_l (-d(alpha V_k)/dS_l + H_kl H_lk/d) omega_l E g_l^2
+
+with mt the part of m in the common mode. S vanishes in the tails, so nothing is divided by it:
+
+    m = C^T (X; X_c) b_z + K g + (border)
+    H = K - K sqrt S (1 + sqrt S K sqrt S)^-1 sqrt S K,   K = Kmean
+
+and a free constant adds u u^T/(1.S u), u = 1 - H S 1, to H.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firststep.errors import NotConverged
+from firststep.theory.channel import Channel, Output, Pull
+from firststep.theory.loss_fixed_point import FixedPoint, cold, fixed_point
+from firststep.theory.one_step.fit import NEAR
+from firststep.theory.one_step.mean import Projection, projection, row_vectors
+from firststep.theory.one_step.resolvent import equations, overlaps_of, settle, start
+from firststep.theory.one_step.response import respond
+from firststep.theory.one_step.risk import Solved, bulk_curvature, spread
+from firststep.theory.one_step.system import State, System, apply, flip, solve_each, unfold
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+SETTLED = 1e-11  # residual of (E, Z) at given overlaps
+ACCEPTED = 1e-8  # where rounding stops it
+_MOST_STEPS = 60
+_LARGEST_FALL = 0.1  # of E in one step
+
+
+@dataclass
+class LossFit:
+    """One problem on its nodes (a batch of one), a channel there, the state of the last pass."""
+
+    system: System
+    channel: Channel
+    constant: bool
+
+    def __post_init__(self) -> None:
+        self.state: State = start(self.system)
+
+    def solve(self, before: Output | None, tolerance: float) -> FixedPoint:
+        """The fixed point, from an output near it if there is one."""
+        omega = self.system.omega
+        if before is not None:
+            try:
+                return fixed_point(self.image, before, omega, tolerance)
+            except NotConverged:
+                self.state = start(self.system)
+        self._settle(omega[None] / 2)
+        at = equations(self.system.bulk, self.state)
+        leverage = apply(flip(self.system.overlap_map), at.force)[0] / self.system.alpha[0]
+        return fixed_point(self.image, cold(omega, leverage), omega, tolerance)
+
+    def image(self, output: Output) -> Output:
+        """What the fit makes of an output."""
+        system, d = self.system, self.system.mean.dimension
+        pull = self.channel.pull(output)
+        shrunk = (system.omega * pull.slope)[None]
+        self._settle(shrunk)
+        solved = Solved.of(system, self.state)
+        fit = projection(
+            system, self.state, solved.at, solved.shapes, shrunk, constant=self.constant
+        )
+        m, shared, t, by_weight = self._fitted(solved, fit, pull, output)
+        leverage = apply(flip(system.overlap_map), solved.at.force)
+        curvature = bulk_curvature(solved)
+        if d is not None:
+            diagonal, squares = self._smoother(fit, system.omega.size)
+            leverage, curvature = leverage + diagonal / d, curvature + squares / d
+        noise = apply(curvature, (system.omega * pull.square)[None])[0]
+        alpha = system.alpha[0]
+        return Output(leverage[0] / alpha, m, t, shared - by_weight + noise / alpha)
+
+    def _fitted(
+        self, solved: Solved, fit: Projection, pull: Pull, output: Output
+    ) -> tuple[Float[Array, " K"], ...]:
+        """m, mt^2, t and dJ/dS."""
+        system, nodes = self.system, fit.root.shape[-1]
+        size = system.omega.size
+        across = apply(
+            system.bulk.basis, (system.omega * (pull.along + pull.slope * output.slope))[None]
+        )
+        offset = apply(flip(row_vectors(system)), apply(solved.shapes.cross, across))
+        wanted = system.omega * (pull.mean + pull.slope * output.mean)
+        right = np.pad(wanted[None] / fit.root[:, :size], ((0, 0), (0, nodes - size)))
+        right = right - fit.root * offset
+        answer = solve_each(fit.system, np.pad(right, ((0, 0), (0, fit.system.shape[-1] - nodes))))
+        g = fit.root * answer[:, :nodes]
+        found = offset + apply(fit.kernel, g) + apply(fit.functions, answer[:, nodes:])
+        t, by_weight = spread(solved, g, across)
+        shared = np.sum(found[:, size:].reshape(-1, size) ** 2, 0)
+        return found[0, :size], shared, t[0], by_weight[0]
+
+    def _smoother(
+        self, fit: Projection, size: int
+    ) -> tuple[Float[Array, "1 K"], Float[Array, "1 K K"]]:
+        """H_kk and H_kl H_lk, at finite d."""
+        root, functions = fit.root[0], fit.functions[0]
+        columns = functions.shape[-1] - (1 if self.constant else 0)
+        part = functions[:, :columns]
+        kernel = fit.kernel[0] + (part / fit.slack[0, :columns]) @ part.T
+        half = root[:, None] * kernel
+        inner = np.eye(root.size) + half * root
+        smooth = kernel - half.T @ np.linalg.solve(inner, half)
+        if self.constant:
+            one = 1.0 * (np.arange(root.size) < size)
+            left = one - smooth @ (root**2 * one)
+            smooth = smooth + np.outer(left, left) / float(np.sum(root**2 * one * left))
+        smooth = (smooth + smooth.T) / 2
+        sets = root.size // size
+        diagonal = np.diag(smooth).reshape(sets, size).sum(0)
+        squares = (smooth**2).reshape(sets, size, sets, size).sum((0, 2))
+        return diagonal[None], squares[None]
+
+    def _settle(self, shrunk: Float[Array, "1 K"]) -> None:
+        """(E, Z) at the overlaps of S."""
+        system, bulk = self.system, self.system.bulk
+        matrix, diagonal = overlaps_of(system, apply(system.overlap_map, shrunk))
+        state = self.state._replace(overlaps=matrix, diagonal=diagonal)
+        best = np.inf
+        for _ in range(_MOST_STEPS):
+            at = equations(bulk, state)
+            residual = float(at.residual[0])
+            if residual < SETTLED or (residual < ACCEPTED and residual > best / 2):
+                self.state = state
+                return
+            best = min(best, residual)
+            if residual > NEAR or not np.isfinite(residual):
+                state = settle(bulk, state)
+                at = equations(bulk, state)
+            found = respond(bulk, state, at)
+            energy = state.energy * np.maximum(1 + found.energy_shift / state.energy, _LARGEST_FALL)
+            moved = unfold(found.resolvent_shift, state.resolvent.shape[-1])
+            state = state._replace(energy=energy, resolvent=state.resolvent + moved)
+        raise NotConverged(f"the resolvent did not converge: the residual stayed at {best:.1e}")

@@ -1,0 +1,193 @@
+"""Solve problems with another loss than the square, or a free constant, one after the other.
+
+Each on coarse nodes and then on finer ones, until the test loss and the error rate stay: the fit on
+finer nodes starts at the one on coarser ones, and the first at that of the problem before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from firststep.errors import NotConverged
+from firststep.losses import Loss
+from firststep.numerics.batches import take
+from firststep.numerics.threads import one_thread
+from firststep.readouts import ReadoutLaw
+from firststep.theory.channel import SMALLEST_SLOPE, Channel, Output
+from firststep.theory.loss_fixed_point import FixedPoint
+from firststep.theory.loss_report import Report, on_a_line
+from firststep.theory.one_step.loss_fit import LossFit
+from firststep.theory.one_step.moments import Conditional, assemble
+from firststep.theory.one_step.nodes import Resolution, choose, rules_for
+from firststep.theory.one_step.question import Model, Numbers
+from firststep.theory.one_step.solve import Point, label_variance, labels_of
+from firststep.theory.one_step.system import System
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+REACH = 6.4  # of kappa: beyond, the tails of S are rounding
+AIM = 1e-5  # relative change of the test loss and the error rate on finer nodes
+TOLERANCE = 1e-8
+_ROUGH = 1e-6  # on coarse nodes
+_LEVELS = 4
+
+
+class _Care(NamedTuple):
+    """How small the functions of the basis of mu1 and the slopes s may be.
+
+    S vanishes in the tails and where a hinge is certain, and functions that live there make the
+    overlaps M ill-conditioned. The numbers feel the square of the cut, and the floor.
+    """
+
+    cut: float
+    floor: float
+
+
+_CARES = (_Care(4e-5, SMALLEST_SLOPE), _Care(4e-4, 1e-6), _Care(2e-3, 3e-4))
+
+
+class _Attempt(NamedTuple):
+    """A fit on some nodes."""
+
+    resolution: Resolution
+    system: System
+    channel: Channel
+    found: FixedPoint
+    report: Report
+    care: int  # which of _CARES
+
+    def gap(self, other: _Attempt) -> float:
+        """The largest relative change of the test loss, the training loss and the error rate."""
+        pairs = [
+            (getattr(self.report, name), getattr(other.report, name))
+            for name in ("test_loss", "error_rate")
+        ]
+        known = [abs(a - b) / max(abs(a), 1e-300) for a, b in pairs if not math.isnan(a)]
+        return max(known)
+
+
+@dataclass(frozen=True)
+class LossSolver:
+    """Problems of one model, with one loss."""
+
+    model: Model
+    readout: ReadoutLaw
+    loss: Loss
+    constant: bool
+
+    @one_thread
+    def __call__(self, numbers: Numbers) -> list[Point]:
+        """One Point per problem, in order."""
+        points: list[Point] = []
+        before: _Attempt | None = None
+        for place, resolution in enumerate(choose(self.model, self.readout, numbers)):
+            try:
+                with np.errstate(all="ignore"):
+                    point, before = self._one(take(numbers, [place]), resolution, before)
+            except (NotConverged, np.linalg.LinAlgError):
+                point, before = Point(resolution), None
+            points.append(point)
+        return points
+
+    def _one(
+        self, numbers: Numbers, resolution: Resolution, before: _Attempt | None
+    ) -> tuple[Point, _Attempt]:
+        """Finer nodes until nothing moves; and the fit on the coarsest, for the next problem."""
+        resolution = resolution._replace(reach=REACH)
+        first = self._attempt(numbers, resolution, before, _ROUGH, least_care=0)
+        coarse, gap, evaluations = first, math.inf, first.found.evaluations
+        for _ in range(_LEVELS):
+            finer = coarse.resolution.finer()
+            fine = self._attempt(numbers, finer, coarse, TOLERANCE, least_care=coarse.care)
+            gap, coarse = max(fine.gap(coarse), fine.channel.floor), fine
+            evaluations += fine.found.evaluations
+            if gap <= max(AIM, fine.channel.floor):
+                break
+        return self._point(coarse, gap, evaluations), first
+
+    def _attempt(
+        self,
+        numbers: Numbers,
+        resolution: Resolution,
+        before: _Attempt | None,
+        tolerance: float,
+        *,
+        least_care: int,
+    ) -> _Attempt:
+        """A fit on some nodes, with more care where rounding stops it."""
+        start = None if before is None else partial(_between, before)
+        care = least_care
+        while True:
+            try:
+                return self._with_care(numbers, resolution, care, start, tolerance)
+            except (NotConverged, np.linalg.LinAlgError):
+                if care + 1 == len(_CARES):
+                    raise
+                care += 1
+
+    def _with_care(
+        self,
+        numbers: Numbers,
+        resolution: Resolution,
+        care: int,
+        start: Callable[[Float[Array, " K"]], Output] | None,
+        tolerance: float,
+    ) -> _Attempt:
+        resolution = resolution._replace(rank_cut=_CARES[care].cut)
+        rules = rules_for(self.model, self.readout, resolution, numbers)
+        given = Conditional.of(self.model, rules, numbers)
+        system = assemble(self.model, rules, numbers, given, cut=resolution.rank_cut)
+        gamma, rho = float(system.mean.alignment[0]), float(system.mean.misalignment[0])
+        labels = labels_of(self.model, float(numbers.noise[0]))
+        channel = Channel(self.loss, labels, gamma * rules.kappa, rho, floor=_CARES[care].floor)
+        fit = LossFit(system, channel, self.constant)
+        found = fit.solve(None if start is None else start(rules.kappa), tolerance)
+        told = on_a_line(channel, found.output, rules.kappa)
+        return _Attempt(
+            resolution=resolution,
+            system=system,
+            channel=channel,
+            found=found,
+            report=told,
+            care=care,
+        )
+
+    def _point(self, fine: _Attempt, gap: float, evaluations: int) -> Point:
+        system, channel, (_, m, t, v) = fine.system, fine.channel, fine.found.output
+        target = take(system.mean.target, 0)
+        h0, h1, h2 = target
+        return Point(
+            resolution=fine.resolution,
+            risk=fine.report.risk,
+            quadrature_error=min(gap, 1.0) * fine.report.test_loss,
+            residual=fine.found.residual,
+            iterations=evaluations,
+            kappa=system.mean.kappa,
+            omega=system.omega,
+            shrunk=system.omega * channel.pull(fine.found.output).slope,
+            learned=m,
+            linear_coefficient=t,
+            error=h2 - 2 * (m * h0 + t * h1) + m**2 + v,
+            target=target,
+            label_variance=label_variance(channel),
+            channel=channel,
+            fitted=fine.report,
+        )
+
+
+def _between(before: _Attempt, kappa: Float[Array, " K"]) -> Output:
+    """The output of a fit on other nodes."""
+    from scipy.interpolate import CubicSpline  # slow to load
+
+    nodes, (leverage, m, t, v) = before.system.mean.kappa, before.found.output
+    inside = np.clip(kappa, nodes[0], nodes[-1])
+    rows = (np.log(leverage), m, t, np.log(v))
+    found = [CubicSpline(nodes, row)(inside) for row in rows]
+    return Output(np.exp(found[0]), found[1], found[2], np.exp(found[3]))

@@ -1,0 +1,169 @@
+"""Given layers with other losses: a table of verified numbers, the square loss, identities."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from firststep import Problem, first_layer, predict_features
+from firststep.errors import InvalidParameter
+from firststep.theory.channel import Channel, RealLabels
+from firststep.theory.given_layer.loss_fit import LossFit
+from firststep.theory.given_layer.matrices import Matrices
+from firststep.theory.given_layer.predict import Conditioned, GivenLayer
+from firststep.theory.loss_report import on_a_line
+
+# Student, readout, alpha, beta, alpha0, step, seed, teacher of the step.
+LAYERS = {
+    "L1": ("tanh", "ones", 2, 1, 4, 2, 1, "sign"),
+    "L2": ("relu", "gaussian", 3, 1, 3, 1.5, 2, "sign"),
+    "L3": ("erf", "ones", 4, 0.8, 8, 3, 3, "sign"),
+    "L4": ("tanh", "gaussian", 2, 1.2, 4, 2, 4, "sign"),
+    "L5": ("relu", "ones", 3, 1, 2, 1, 5, "sign"),
+    "L6": ("relu", "gaussian", 3, 1, 3, 1.5, 6, "tanh"),
+    "L7": ("erf", "ones", 2.5, 1, 5, 2, 7, "erf"),
+    "L9": ("relu", "ones", 4, 1.2, 4, 3, 9, "sign"),
+}
+SIGN = {"labels": "sign"}
+FLIPS = {"labels": "sign", "flip": 0.1}
+LOGIT = {"labels": "logit:3", "teacher": "z"}
+ABOVE = {"labels": "sign", "teacher": "z", "threshold": 0.6, "intercept": True}
+# Layer, loss, labels, ridge; training loss, test loss, 0-1 error, alignment. Each was within three
+# standard errors of 480 simulated fits.
+TABLE = [
+    ("L1", "logistic", SIGN, 1, (0.37307, 0.38381, 0.17375, 0.84014)),
+    ("L1", "logistic", SIGN, 0.01, (0.14781, 0.34379, 0.15359, 0.86070)),
+    ("L1", "logistic", SIGN, 1e-6, (0.0001861, 1.6190, 0.17650, 0.80168)),
+    ("L1", "square", SIGN, 0.01, (0.16063, 0.6031, 0.18499, 0.77109)),
+    ("L1", "squared-hinge", SIGN, 1e-5, (9.17e-8, 1.1317, 0.18151, 0.79020)),
+    ("L1", "hinge", SIGN, 0.01, (0.03797, 0.41011, 0.16978, 0.81927)),
+    ("L2", "logistic", FLIPS, 0.01, (0.34289, 0.58051, 0.27037, 0.78117)),
+    ("L2", "squared-hinge", FLIPS, 0.1, (0.4347, 0.79866, 0.27248, 0.77643)),
+    ("L3", "logistic", LOGIT, 1, (0.44174, 0.44701, 0.208669, 0.87693)),
+    ("L3", "hinge", LOGIT, 0.3, (0.41696, 0.466, 0.204694, 0.88198)),
+    ("L4", "logistic", ABOVE, 0.1, (0.23224, 0.29356, 0.13146, 0.66874)),
+    ("L4", "squared-hinge", ABOVE, 0.1, (0.10466, 0.37697, 0.12900, 0.70058)),
+    ("L5", "logistic", ABOVE, 0.01, (0.20136, 0.35406, 0.15798, 0.64973)),
+    ("L9", "square", {**SIGN, "intercept": True}, 0.03, (0.37058, 0.68546, 0.20645, 0.75132)),
+]
+
+
+@lru_cache
+def layer(name):
+    student, readout, alpha, beta, alpha0, step, seed, teacher = LAYERS[name]
+    problem = Problem(
+        student=student,
+        teacher=teacher,
+        readout=readout,
+        alpha=alpha,
+        beta=beta,
+        alpha0=alpha0,
+        step=step,
+    )
+    return problem, first_layer(problem, 400, seed)
+
+
+def predicted(name, **changes):
+    problem, made = layer(name)
+    asked = problem.replace(**changes)
+    return predict_features(made.after, asked, made.teacher, initial=made.before, directions=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "labels", "ridge", "expected"),
+    TABLE,
+    ids=[f"{name}-{loss}-{ridge}" for name, loss, _, ridge, _ in TABLE],
+)
+def test_verified_numbers(name, loss, labels, ridge, expected) -> None:
+    found = predicted(name, loss=loss, ridge=ridge, **labels)
+    numbers = (found.training_loss, found.test_loss, found.error_rate, found.output_alignment)
+    np.testing.assert_allclose(numbers, expected, rtol=3e-4)
+    assert found.training_error_rate <= found.error_rate
+    assert 0 < found.degrees_of_freedom < 1
+
+
+T3 = {0.1: (0.18190, 0.25952, 0.12378), 0.01: (0.16719, 0.29619, 0.18195)}
+MIXTURE = ((0.9, 0.2), (0.1, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "noise", "ridge", "expected", "intercept"),
+    [
+        ("L6", "huber:0.5", "t", 0.1, T3[0.1], False),
+        ("L6", "huber:0.5", "t", 0.01, T3[0.01], False),
+        ("L6", "quantile:0.8", "t", 0.1, (0.12310, 0.165720, 0.26597), True),
+        ("L7", "huber:1.0", "mixture", 1, (0.4587, 0.49359, 0.075717), False),
+        ("L7", "quantile:0.5", "mixture", 0.1, (0.19517, 0.24208, 0.07708), False),
+    ],
+)
+def test_verified_numbers_of_regression(name, loss, noise, ridge, expected, intercept) -> None:
+    """With noise of heavy tails, which is a mixture of Gaussians to the channel."""
+    problem, made = layer(name)
+    asked = problem.replace(loss=loss, ridge=ridge, intercept=intercept)
+    given = GivenLayer.checked(
+        weights=made.after,
+        problem=asked,
+        teacher=made.teacher,
+        teacher_terms=(),
+        initial=made.before,
+        bias=None,
+        covariance=None,
+        neurons="columns",
+    )
+    seen, matrices = Conditioned.of(given, 1), Matrices()
+    labels = RealLabels(asked.teacher, MIXTURE if noise == "mixture" else _student_t(0.3, 3))
+    shift, width = (seen.grid.kappa @ seen.target.gamma)[:, 0], seen.target.width
+    channel = Channel(asked.loss, labels, shift, width)
+    along = (seen.teachers.T @ seen.across)[0] / width
+    fit = LossFit(seen.layer(matrices, given.sizes.samples), channel, along, intercept)
+    told = on_a_line(channel, fit.path((ridge,))[ridge].output, seen.grid.kappa[:, 0])
+    np.testing.assert_allclose((told.training_loss, told.test_loss, told.risk), expected, rtol=5e-4)
+
+
+def _student_t(scale, freedom):
+    """Gaussians of variance freedom/chi^2, on a trapezoid in log chi^2."""
+    t = np.arange(-28, 4.5, 0.7)
+    weights = np.exp(freedom * t / 2 - np.exp(t) / 2)
+    scales = scale * np.sqrt(freedom * np.exp(-t))
+    assert weights @ scales**2 / weights.sum() == pytest.approx(3 * scale**2, rel=1e-3)
+    return tuple(zip(weights / weights.sum(), scales, strict=True))
+
+
+@pytest.mark.parametrize("name", ["L4", "L6"])
+def test_huber_loss_beyond_all_labels_is_the_square_loss(name) -> None:
+    real = {"labels": "real", "teacher": "tanh", "noise": 0.3, "ridge": 0.1}
+    square, huber = predicted(name, **real), predicted(name, loss="huber:50", **real)
+    assert huber.risk == pytest.approx(square.risk, rel=2e-5)
+    assert huber.training_loss == pytest.approx(square.training_error, rel=2e-5)
+    assert square.test_loss == pytest.approx(square.risk + 0.09, rel=1e-5)
+    assert huber.degrees_of_freedom == pytest.approx(square.degrees_of_freedom, rel=2e-5)
+
+
+def test_large_ridges_make_all_losses_one() -> None:
+    """Only dl/df at 0 counts: square, squared hinge, hinge at half and logistic at a quarter."""
+    asked = {"square": 1, "squared-hinge": 1, "hinge": 0.5, "logistic": 0.25}
+    rates = [
+        predicted("L1", loss=loss, ridge=1e4 * by, labels="sign").error_rate
+        for loss, by in asked.items()
+    ]
+    np.testing.assert_allclose(rates, 0.177155, atol=1e-5)
+
+
+def test_a_threshold_and_its_mirror_image() -> None:
+    asked = {"loss": "logistic", "labels": "sign", "teacher": "z", "intercept": True, "ridge": 0.1}
+    rates = [predicted("L1", threshold=x, **asked).error_rate for x in (0.6, -0.6)]
+    assert rates[0] == pytest.approx(rates[1], abs=1e-8)
+
+
+def test_what_is_not_covered_is_refused() -> None:
+    problem, made = layer("L1")
+    other = problem.replace(loss="logistic", labels="sign")
+    two = np.stack([made.teacher, np.roll(made.teacher, 1)], axis=1)
+    with pytest.raises(InvalidParameter, match="teacher-terms"):
+        predict_features(made.after, other, two, teacher_terms=("tanh",))
+    with pytest.raises(InvalidParameter, match="covariance"):
+        predict_features(made.after, other, made.teacher, covariance=np.eye(400))
+    with pytest.raises(InvalidParameter, match="ridge"):
+        predict_features(made.after, other.replace(ridge=0), made.teacher)

@@ -1,0 +1,162 @@
+"""Networks with other losses: simulated numbers, the square loss, limits, what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from firststep import Problem, optimal, predict, spectral_law
+from firststep.errors import InvalidParameter
+from firststep.label_laws import label_law
+from firststep.losses import loss_of
+from firststep.theory.binary import BinaryLabels
+
+NETWORKS = {
+    "N1": ("tanh", "ones", 2, 1, 4, 1),
+    "N2": ("relu", "ones", 3, 1, 3, 1.5),
+    "N3": ("erf", "signs", 2, 1.2, 6, 2),
+    "N4": ("relu", "gaussian", 3, 1, 3, 1.5),
+    "G1": ("tanh", "ones", 2, 1, 4, 2),
+    "G2": ("relu", "ones", 3, 1, 3, 3),
+}
+FLIPS, ABOVE = {"flip": 0.1}, {"threshold": 0.6, "intercept": True}
+BELOW = {"threshold": -0.4, "intercept": True}
+STEP = {"step_loss": "logistic"}
+# Network, options, loss, ridge; of 192 simulated networks the test loss, the 0-1 error and the
+# alignment, each with its standard error.
+TABLE = [
+    ("N1", {}, "logistic", 0.1, (0.34490, 47e-5), (0.15849, 28e-5), (0.87626, 52e-5)),
+    ("N1", {}, "logistic", 0.001, (0.4675, 140e-5), (0.15916, 37e-5), (0.86993, 63e-5)),
+    ("N1", {}, "squared-hinge", 0.1, (0.43721, 91e-5), (0.15189, 32e-5), (0.88308, 54e-5)),
+    ("N1", {}, "square", 0.01, (0.6414, 120e-5), (0.19827, 39e-5), (0.79279, 77e-5)),
+    ("N2", FLIPS, "logistic", 0.01, (0.65560, 47e-5), (0.36772, 41e-5), (0.5207, 110e-5)),
+    ("N2", FLIPS, "square", 0.1, (0.92577, 59e-5), (0.37110, 36e-5), (0.50797, 99e-5)),
+    ("N4", {}, "logistic", 0.1, (0.38352, 52e-5), (0.17924, 33e-5), (0.84424, 62e-5)),
+    ("G1", STEP, "logistic", 0.01, (0.33303, 76e-5), (0.15021, 35e-5), (0.88603, 60e-5)),
+    ("G2", {**FLIPS, **STEP}, "logistic", 1, (0.65128, 12e-5), (0.49764, 21e-5), (0.44663, 62e-5)),
+    ("N1", ABOVE, "logistic", 0.01, (0.31799, 66e-5), (0.14271, 31e-5), (0.69377, 84e-5)),
+    ("N2", BELOW, "square", 0.1, (0.66299, 60e-5), (0.20478, 37e-5), (0.70099, 85e-5)),
+]
+
+
+def asked(name, **changes):
+    names = ("student", "readout", "alpha", "beta", "alpha0", "step")
+    own = dict(zip(names, NETWORKS[name], strict=True))
+    return Problem(**{**own, "teacher": "z", "labels": "sign", "dimension": 1000, **changes})
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "loss", "ridge", "test_loss", "rate", "alignment"),
+    TABLE,
+    ids=[f"{row[0]}-{row[2]}-{row[3]}" for row in TABLE],
+)
+def test_simulated_networks(name, options, loss, ridge, test_loss, rate, alignment) -> None:
+    found = predict(asked(name, loss=loss, ridge=ridge, **options))
+    numbers = (found.test_loss, found.error_rate, found.output_alignment)
+    for mine, (mean, error) in zip(numbers, (test_loss, rate, alignment), strict=True):
+        assert abs(mine - mean) < 3 * error
+    assert found.training_loss < found.test_loss
+    assert found.training_error_rate < found.error_rate
+    assert "error rate" in str(found)
+    if found.has_other_loss:
+        assert math.isnan(found.model_error)
+        assert found.model_error_reason == "not calibrated for this loss"
+
+
+def test_the_spiked_model() -> None:
+    found = predict(asked("N1", loss="logistic", ridge=0.1), bulk="isotropic")
+    assert abs(found.test_loss - 0.34492) < 3 * 0.00030
+    assert abs(found.error_rate - 0.15858) < 3 * 0.00023
+
+
+@pytest.mark.parametrize("dimension", [1000, math.inf])
+@pytest.mark.parametrize("bulk", ["exact", "isotropic"])
+@pytest.mark.parametrize(
+    ("student", "readout"), [("tanh(z+0.5)", "ones"), ("relu", "1:0.5,-0.5:0.5")]
+)
+def test_huber_loss_beyond_all_labels_is_the_square_loss(student, readout, bulk, dimension) -> None:
+    problem = Problem(
+        student=student,
+        readout=readout,
+        teacher="tanh",
+        alpha=2,
+        beta=1,
+        alpha0=4,
+        noise=0.3,
+        ridge=0.05,
+        dimension=dimension,
+    )
+    square = predict(problem, bulk=bulk)
+    huber = predict(problem.replace(loss="huber:50"), bulk=bulk)
+    assert huber.risk == pytest.approx(square.risk, rel=2e-7)
+    assert huber.training_loss == pytest.approx(square.training_error, rel=2e-7)
+    assert huber.degrees_of_freedom == pytest.approx(square.degrees_of_freedom, rel=2e-7)
+    assert square.test_loss == pytest.approx(square.risk + 0.09, rel=1e-6)
+    assert square.training_loss == pytest.approx(square.training_error, rel=1e-6)
+    assert math.isnan(huber.error_rate)
+    assert huber.error_split.fluctuation == pytest.approx(square.error_split.fluctuation, rel=1e-5)
+    assert huber.error_by_kappa.min() > 0
+
+
+def test_the_square_loss_with_a_constant_where_the_student_has_one_at_infinity() -> None:
+    """relu with ones fits a constant freely at d = infinity: an intercept changes nothing."""
+    problem = asked("N2", dimension=math.inf, ridge=0.1, step=0)
+    plain, other = predict(problem), predict(problem.replace(intercept=True))
+    assert other.risk == pytest.approx(plain.risk, rel=1e-6)
+    assert other.error_rate == pytest.approx(plain.error_rate, rel=1e-6)
+    assert other.training_loss == pytest.approx(plain.training_loss, rel=1e-6)
+
+
+def test_large_dimensions_approach_the_limit() -> None:
+    problem = asked("N1", step=1.5, loss="logistic", ridge=0.01)
+    far, limit = (predict(problem.replace(dimension=d)) for d in (1e6, math.inf))
+    assert limit.training_loss == pytest.approx(0.142164, abs=1e-6)
+    assert limit.error_rate == pytest.approx(0.150798, abs=1e-6)
+    assert far.training_loss == pytest.approx(limit.training_loss, rel=3e-6)
+
+
+def test_arrays_of_ridges_and_noises_are_their_points() -> None:
+    problem = asked("N1", loss="logistic", noise=0.2)
+    many = predict(problem, ridge=np.array([1.0, 0.01]), noise=np.array([0.2, 0.4]))
+    one = predict(problem, ridge=0.01, noise=0.4)
+    assert many.error_rate[1] == pytest.approx(one.error_rate, rel=1e-5)
+    assert many[1].test_loss == pytest.approx(one.test_loss, rel=1e-5)
+    assert many.error_rate[0] < many.error_rate[1]
+
+
+def test_labels_without_a_step_know_nothing_of_kappa() -> None:
+    found = predict(asked("N1", step=0, loss="logistic", ridge=0.1))
+    assert found.error_rate > predict(asked("N1", loss="logistic", ridge=0.1)).error_rate
+    np.testing.assert_allclose(found.target_function, np.sign(found.kappa))
+
+
+@pytest.mark.parametrize("loss", ["square", "logistic"])
+def test_labels_of_a_step_are_two_nodes(loss) -> None:
+    """E[G^a yhat^j] of the rule and of drawn labels."""
+    labels = BinaryLabels(asked("N1").teacher, label_law("sign"), threshold=0.3, flip=0.1)
+    y, w = labels.step_rule(loss_of(loss), 0.4, 0.05)
+    draw = np.random.default_rng(0)
+    g, eps = draw.standard_normal((2, 1_000_000))
+    drawn = np.where(draw.random(g.size) < labels.probability(g), 1.0, -1.0)
+    pull = drawn - 0.4 if loss == "square" else drawn / (1 + np.exp(drawn * 0.4))
+    pull = pull + 0.05 * eps
+    for a in range(3):
+        for j in range(5):
+            values = g**a * pull**j
+            assert abs(w[a] @ y**j - values.mean()) < 5 * values.std() / 1000 + 1e-9
+
+
+def test_what_is_not_covered_is_refused() -> None:
+    other = asked("N1", loss="logistic")
+    small = other.replace(dimension=math.inf, step_exponent=0)
+    with pytest.raises(InvalidParameter, match="step-exponent"):
+        predict(small)
+    with pytest.raises(InvalidParameter, match="readout"):
+        predict(other.replace(dimension=math.inf, readout="gaussian"))
+    with pytest.raises(InvalidParameter, match="loss"):
+        predict(other.replace(labels="real"))
+    for ask in (optimal, spectral_law):
+        with pytest.raises(InvalidParameter, match="loss"):
+            ask(other)
