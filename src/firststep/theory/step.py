@@ -32,7 +32,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from firststep.activations import Activation
+from firststep.errors import InvalidParameter
 from firststep.numerics.library import library_of
+from firststep.problem import Problem
 from firststep.theory.student import SlopeConstants
 
 if TYPE_CHECKING:
@@ -45,6 +47,14 @@ class Residual(NamedTuple):
     along: Float[Array, " batch"] | float  # E[G yhat]
     first: Float[Array, " batch"] | float  # mh_1
     second: Float[Array, " batch"] | float  # mh_2
+
+
+def refuse_other_losses(problem: Problem) -> None:
+    """The equations here are those of ridge regression on real labels with Gaussian noise."""
+    for name in problem.beyond_plain():
+        hint = "simulate(...) runs it"
+        told, allowed = name.replace("_", "-"), "left at its default where theory is asked"
+        raise InvalidParameter(told, allowed, str(getattr(problem, name)), hint)
 
 
 def residual_of(

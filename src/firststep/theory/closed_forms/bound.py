@@ -15,6 +15,7 @@ from firststep.checks import number
 from firststep.errors import NotConverged
 from firststep.numerics.quadrature import gaussian_panels, panels, shifted_moments
 from firststep.problem import Problem
+from firststep.theory.step import refuse_other_losses
 
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly
@@ -42,6 +43,7 @@ def theorem_seven_bound(problem: Problem, constant: float = 1.0) -> float:
     of mean zero, a Gaussian readout, step_exponent = 1/2 and a ridge with N^-1 ridge between n^(eps
     - 1) and n^-eps; none of this is checked here.
     """
+    refuse_other_losses(problem)
     constant = number("constant", constant, 0.0)
     tau = tau_star(problem.student, problem.teacher).value
     return 10 * tau + constant * (math.sqrt(tau / problem.alpha) + 1 / problem.alpha)

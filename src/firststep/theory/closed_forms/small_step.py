@@ -14,7 +14,7 @@ import scipy  # whose parts load when they are used: interpolate and optimize ta
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.theory.step import gradient_square, residual_of
+from firststep.theory.step import gradient_square, refuse_other_losses, residual_of
 from firststep.theory.student import NO_MEAN
 
 _ROUNDING = 1e-13  # of the root mean square: a smaller linear coefficient counts as zero
@@ -132,6 +132,7 @@ def _constants(problem: Problem) -> _Constants:
 
 def small_rate(problem: Problem) -> float:
     """eta, which must not grow with the width; 0 if no step is taken."""
+    refuse_other_losses(problem)
     if problem.takes_step and problem.step_exponent != 0:
         hint = "the closed forms are those of eta = step, whatever the width"
         raise InvalidParameter("step-exponent", "0, or step 0", problem.step_exponent, hint)

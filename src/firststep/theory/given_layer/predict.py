@@ -18,6 +18,7 @@ from firststep.theory.given_layer.matrices import Matrices, matrices_on
 from firststep.theory.given_layer.nodes import Grid, Neurons, Target, TooManyNodes, make_grid
 from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.given_layer.risk import Solver
+from firststep.theory.step import refuse_other_losses
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -78,6 +79,7 @@ def predict_features(
         covariance=covariance,
         neurons=neurons,
     )
+    refuse_other_losses(given.problem)
     with matrices_on(backend, device) as matrices:
         seen = Conditioned.of(given, directions)
         return seen.predicted(given, matrices, started)

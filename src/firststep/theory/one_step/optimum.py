@@ -17,6 +17,7 @@ from firststep.problem import Problem
 from firststep.results import Shown, plain
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
+from firststep.theory.step import refuse_other_losses
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -110,6 +111,7 @@ def optimal(
     """
     begin = time.perf_counter()
     problem = Problem.asked(problem)
+    refuse_other_losses(problem)
     names = tuple(over.replace(",", " ").split()) if isinstance(over, str) else tuple(over)
     bounds = _bounds(problem, names, ranges or {})
     if len(problem.ridges) > 1:

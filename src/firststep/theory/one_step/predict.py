@@ -28,7 +28,7 @@ from firststep.theory.one_step.question import (
     refuse_unknown,
 )
 from firststep.theory.one_step.solve import Point, solve
-from firststep.theory.step import StepConstants
+from firststep.theory.step import StepConstants, refuse_other_losses
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -54,6 +54,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     """
     begin = time.perf_counter()
     problem = Problem.asked(problem)
+    refuse_other_losses(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
     if any(is_traced(value) for value in fields.values()):

@@ -37,6 +37,7 @@ from firststep.results import plain
 from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum import outliers
 from firststep.theory.spectrum.resolvent import LIMIT, MATRICES, SPACING, Track, ensemble
+from firststep.theory.step import refuse_other_losses
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -131,6 +132,7 @@ def spectral_law(problem: Problem, of: str = "weights", bulk: str = "exact") -> 
     d = infinity: as for ``predict``. Raises ``NotConverged`` if the mass is not 1 to 0.001.
     """
     of, bulk = choice("of", of, MATRICES), choice("bulk", bulk, BULKS)
+    refuse_other_losses(problem)
     try:
         with np.errstate(all="ignore"):
             track, bands, shape = _bulk(problem, of, bulk)
