@@ -88,7 +88,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "simulation/data": [{"teachers"}, {"rows"}],
     "simulation/weights": [{"draw", "optimizers"}],
-    "simulation/fit": [{"features", "ridge", "convex"}, {"readout"}],
+    "simulation/fit": [{"features", "ridge", "geometry"}, {"convex"}, {"readout"}],
     "simulation/models": [{"observables"}, {"measuring"}, {"baselines", "network"}],
     "simulation/running": [
         {"workers", "diagnosis"},

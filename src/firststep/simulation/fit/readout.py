@@ -16,7 +16,8 @@ import numpy as np
 
 from firststep.registry import Registry
 from firststep.simulation.data.rows import Data
-from firststep.simulation.fit.convex import Question, geometry_of, solve_losses
+from firststep.simulation.fit.convex import Question, solve_losses
+from firststep.simulation.fit.geometry import geometry_of
 from firststep.simulation.fit.ridge import solve_gram
 
 if TYPE_CHECKING:

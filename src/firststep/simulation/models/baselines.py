@@ -9,7 +9,8 @@ import numpy as np
 
 from firststep.simulation.data.rows import Data, InputArrays, Replicate
 from firststep.simulation.data.teachers import draw_directions, first_direction
-from firststep.simulation.fit.convex import Dual, Primal, Question, geometry_of, solve_losses
+from firststep.simulation.fit.convex import Question, solve_losses
+from firststep.simulation.fit.geometry import Dual, Primal, geometry_of
 from firststep.simulation.fit.readout import explained_error
 from firststep.simulation.fit.ridge import is_nearly_singular, solve_gram
 from firststep.simulation.kinds import MODELS, Measured, Model
