@@ -27,7 +27,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "": [
         {"errors", "typing", "writing"},
         {"registry", "checks", "records", "numerics", "readouts"},
-        {"expressions", "losses", "label_laws"},
+        {"expressions", "losses", "label_laws", "noise_laws"},
         {"kinks"},
         {"parsing"},
         {"activations"},
@@ -96,7 +96,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "simulation/data": [{"teachers"}, {"rows"}],
     "simulation/weights": [{"draw", "optimizers"}],
-    "simulation/fit": [{"features", "ridge"}, {"readout"}],
+    "simulation/fit": [{"features", "ridge", "geometry"}, {"convex"}, {"readout"}],
     "simulation/models": [{"observables"}, {"measuring"}, {"baselines", "network"}],
     "simulation/running": [
         {"workers", "diagnosis"},

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firststep import InvalidParameter, Problem, readout_law
+from firststep.problem import LATER
 from tests.backends import jnp, needs_jax
 
 GOOD = dict(student="tanh", teacher="sin", alpha=3, beta=1)
@@ -66,6 +67,32 @@ def make(**changes: object) -> Problem:
         (dict(readout={10**400: 1}), ["readout"]),
         (dict(readout="1e200:1"), ["readout", "1e30"]),
         ({"step-exponent": 0.1, "step_exponent": 0.2}, ["step_exponent", "given once"]),
+        (dict(loss="logistic"), ["loss", "real labels", "try labels sign"]),
+        (dict(loss="hinge"), ["loss", "hinge is a loss of binary labels"]),
+        (dict(loss="huber:1", labels="sign"), ["loss", "huber is a loss of real labels"]),
+        (dict(loss="huber:-1"), ["loss", "> 0", "-1"]),
+        (dict(loss="quantile:1.2"), ["loss", "between 0 and 1", "1.2"]),
+        (dict(loss="logistc"), ["loss", "did you mean logistic"]),
+        (dict(labels="signs"), ["labels", "did you mean sign"]),
+        (dict(labels="sign", flip=0.5), ["flip", "below 0.5"]),
+        (dict(labels="sign", flip=-0.1), ["flip", ">= 0"]),
+        (dict(flip=0.1), ["flip", "0 with labels real", "try labels sign"]),
+        (dict(threshold=0.1), ["threshold", "0 with labels real"]),
+        (dict(labels="sign", threshold="x"), ["threshold", "x"]),
+        (dict(labels="sign", threshold=1.5), ["threshold", "between -1 and 1", "one class"]),
+        (dict(labels="sign", teacher="relu"), ["teacher", "changes its sign", "one class"]),
+        (dict(labels="sign", teacher="-abs(z) - 1"), ["teacher", "changes its sign"]),
+        (dict(labels="logit:2", noise=0.1), ["noise", "0 with labels logit:2.0"]),
+        (dict(labels="logit:0"), ["labels", "SLOPE"]),
+        (dict(labels="sign", noise_law="t:3"), ["noise-law", "gaussian with labels sign"]),
+        (dict(noise_law="t:2"), ["noise-law", "above 2"]),
+        (dict(noise_law="mixture:1@0.5"), ["noise-law", "sum to 0.5"]),
+        (dict(labels="sign", step_loss="hinge"), ["step-loss", "no gradient"]),
+        (dict(labels="sign", step_loss="squared-hinge"), ["step-loss", "only these"]),
+        (dict(step_loss="logistic"), ["step-loss", "square with real labels"]),
+        (dict(intercept="maybe"), ["intercept", "true or false", "maybe"]),
+        (dict(loss="huber:1", ridge=0), ["ridge", "positive with loss huber"]),
+        (dict(intercept=True, ridge=[0, 1]), ["ridge", "positive with an intercept"]),
     ],
 )
 def test_faults_are_one_line_that_names_the_parameter(
@@ -85,6 +112,57 @@ def test_all_faults_are_found_at_once() -> None:
         Problem(alpha=-1, beta=0, ridge="z", teacher="nope")
     faults = {fault.parameter for fault in caught.value.faults}
     assert faults == {"student", "teacher", "alpha", "beta", "ridge"}
+
+
+CLASSIFIED = dict(
+    labels="sign", loss="logistic", flip=0.1, threshold=0.3, intercept=True, step_loss="logistic"
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        CLASSIFIED,
+        dict(loss="huber:0.5", noise_law="mixture:0.2@0.9,3.0@0.1", noise=0.4),
+        dict(labels="logit:2.5", loss="squared-hinge"),
+        dict(labels="sign", noise=0.3, teacher="relu"),  # noise makes a second class
+        dict(labels="sign", threshold=0.5, teacher="relu"),
+    ],
+)
+def test_losses_and_labels_go_through_files(changes: dict[str, object], tmp_path: Path) -> None:
+    problem = make(**changes)
+    assert not problem.is_plain
+    assert Problem(**problem.to_dict()) == problem
+    path = tmp_path / "problem.toml"
+    path.write_text(problem.to_toml())
+    assert Problem.from_toml(path) == problem
+    assert set(problem.all_values()) == set(Problem.model_fields)
+    for convert in (problem.to_ba, problem.to_cui):
+        with pytest.raises(InvalidParameter):
+            convert()
+
+
+def test_later_fields_stay_out_of_what_is_stored() -> None:
+    """Given at their defaults they change nothing: the keys of old results are found again."""
+    told = make(**LATER).to_dict()
+    assert told == make().to_dict()
+    assert not set(LATER) & set(told)
+    assert make(**LATER).is_plain
+    assert list(Problem.model_fields)[-len(LATER) :] == list(LATER)
+
+
+def test_keys_of_old_sweeps_are_found_again() -> None:
+    from firststep.sweep.units import Replicate
+
+    kept = json.loads((Path(__file__).parent / "data" / "kept_numbers.json").read_text())
+    keys = set(kept["sweeps"]["sweep options"]["keys"])
+    found = set()
+    for step in np.geomspace(0.1, 10, 3):
+        problem = Problem(student="relu", teacher="sin", alpha=2, beta=1, step=step, dimension=30)
+        options = {"steps": 2, "optimizer": "adam"}
+        for number in range(2):
+            found |= {w.key for w in Replicate(problem, "network", 5, number, options).wanted}
+    assert found == keys
 
 
 def test_defaults_and_frozen() -> None:

@@ -14,10 +14,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from scipy.special import ndtr
-
 from firststep.errors import InvalidParameter, nearest
+from firststep.numerics.library import library_of
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -38,16 +36,22 @@ class LabelLaw:
         return self.kind != "real"
 
     def probability(
-        self, signal: Float[Array, "*s"], *, noise: float, threshold: float, flip: float
+        self,
+        signal: Float[Array, "*s"],
+        *,
+        noise: Float[Array, ""] | float,
+        threshold: float,
+        flip: float,
     ) -> Float[Array, "*s"]:
-        """P(y = 1 | s), in NumPy."""
-        above = np.asarray(signal, float) - threshold
+        """P(y = 1 | s), in the array library of s."""
+        library = library_of(signal)
+        xp, above = library.xp, signal - threshold
         if self.kind == "logit":
-            sure = 1 / (1 + np.exp(np.clip(-self.slope * above, -700, 700)))
-        elif noise > 0:
-            sure = ndtr(above / noise)
+            sure = library.special.expit(self.slope * above)
         else:
-            sure = np.where(above == 0, 0.5, 1.0 * (above > 0))
+            # without noise a jump; a division by zero is never asked for
+            smooth = library.special.ndtr(above / xp.where(noise > 0, noise, 1.0))
+            sure = xp.where(noise > 0, smooth, (1 + xp.sign(above)) / 2)
         probability: Float[Array, "*s"] = flip + (1 - 2 * flip) * sure
         return probability
 

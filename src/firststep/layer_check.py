@@ -29,6 +29,7 @@ from firststep.theory.given_layer.predict import predict_features
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.one_step.question import BULKS
+from firststep.theory.step import refuse_other_losses
 
 if TYPE_CHECKING:
     from firststep.activations import Activation
@@ -279,6 +280,7 @@ class Asked:
     @classmethod
     def checked(cls, problem: object, layers: object, seed: object, bulk: object) -> Asked:
         question = Problem.asked(problem)
+        refuse_other_losses(question)
         count = whole("layers", layers, 1, MOST)
         if question.dimension == math.inf:
             hint = "the layers are drawn at a finite size, for instance 200"

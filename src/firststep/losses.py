@@ -10,8 +10,7 @@ and the score is g as a function of (y, f0, V). Square: g = (y - f0)/(1 + V).
 
     loss            l                                     g
     square          (y - f)^2                             x/(1 + V)
-    logistic        log(1 + exp(-y f))                    (y/2) sigmoid(-u),
-                                                          u = q + (V/2) sigmoid(-u)
+    logistic        log(1 + exp(-y f))                    (y/2) S, S = sigmoid(-u), u = q + V S/2
     squared-hinge   max(0, 1 - y f)^2                     y (1 - q)/(1 + V) where q < 1
     hinge           max(0, 1 - y f)                       y clip((1 - q)/V, 0, 1/2)
     huber:DELTA     r^2, 2 DELTA |r| - DELTA^2 beyond     clip(x/(1 + V), -DELTA, DELTA)

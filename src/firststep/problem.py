@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from firststep.activations import Activation, JaxActivation, activation
@@ -21,9 +22,10 @@ from firststep.checks import (
     number,
     ridge_values,
 )
-from firststep.errors import InvalidParameter
+from firststep.errors import Fault, InvalidParameter
 from firststep.label_laws import LabelLaw, label_law
 from firststep.losses import Loss, loss_of
+from firststep.noise_laws import NoiseLaw, noise_law_of
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.records import Record, underscored
 
@@ -74,6 +76,14 @@ ARRAYS: dict[str, Bounds] = {
     "ridge": Bounds(0.0, high=LARGEST_RIDGE),
     "noise": Bounds(0.0),
 }
+
+
+def _flip(value: object) -> float:
+    flip = number("flip", value, 0)
+    if not flip < 0.5:
+        hint = "at 0.5 a label says nothing; beyond it, its opposite"
+        raise InvalidParameter("flip", "a number from 0 to below 0.5", value, hint)
+    return flip
 
 
 def _bounded(name: str) -> BeforeValidator:
@@ -144,7 +154,7 @@ class Problem(Record):
         default_factory=lambda: label_law("real"),
         description="real, sign (y = +-1), or logit:SLOPE",
     )
-    flip: Annotated[float, _field(lambda v: number("flip", v, 0, high=0.5))] = Field(
+    flip: Annotated[float, _field(_flip)] = Field(
         default=0.0, description="probability that a binary label is flipped, below 0.5"
     )
     threshold: Annotated[
@@ -156,6 +166,11 @@ class Problem(Record):
     step_loss: Annotated[InstanceOf[Loss], _field(lambda v: loss_of(v, "step-loss"))] = Field(
         default_factory=lambda: loss_of("square"),
         description="loss whose gradient the step takes: square or logistic",
+    )
+    noise_law: Annotated[InstanceOf[NoiseLaw], _field(noise_law_of)] = Field(
+        default_factory=lambda: noise_law_of("gaussian"),
+        description="law of the noise of real labels, times noise: gaussian, t:NU, or "
+        "mixture:S@W,S@W,...",
     )
 
     if TYPE_CHECKING:
@@ -176,6 +191,70 @@ class Problem(Record):
             return data  # the faults of alpha and beta are reported by their own fields
         data["ridge"] = _scaled(ridge_values(data["ridge"]), beta / alpha)
         return data
+
+    @classmethod
+    def _together(cls, table: Mapping[str, Any], made: Problem | None) -> list[Fault]:
+        return [] if made is None else [*made._of_the_labels(), *made._of_the_losses()]
+
+    def _of_the_labels(self) -> Iterator[Fault]:
+        """What the law of the labels has no use for, and a teacher of one class only."""
+        law, given = str(self.labels), {name: _plain(getattr(self, name)) for name in LATER}
+        others = ("noise_law",) if self.labels.is_binary else ("flip", "threshold")
+        for name in others:
+            if given[name] != LATER[name]:
+                hint = "" if self.labels.is_binary else "try labels sign, for y = +-1"
+                allowed = f"{LATER[name]} with labels {law}".replace("0.0", "0")
+                yield Fault(name.replace("_", "-"), allowed, str(given[name]), hint)
+        if self.labels.kind == "logit" and self.noise > 0:
+            hint = "its labels are random by themselves"
+            yield Fault("noise", f"0 with labels {law}", f"{self.noise:g}", hint)
+        if self.labels.kind == "sign" and self.noise == 0:
+            yield from self._of_one_class()
+
+    def _of_one_class(self) -> Iterator[Fault]:
+        """The range of the teacher, on inputs of which none is rarer than 1e-8."""
+        points = np.unique(np.concatenate([np.linspace(-5.6, 5.6, 4001), self.teacher.kinks]))
+        with np.errstate(all="ignore"):
+            values = self.teacher.evaluate(points)
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        if low < self.threshold < high:
+            return
+        seen = f"the teacher is from {low:.4g} to {high:.4g}, so all labels are of one class"
+        if self.threshold == 0:
+            allowed = "a function that changes its sign, with labels sign"
+            yield Fault("teacher", allowed, str(self.teacher), f"{seen}; try a threshold")
+        else:
+            allowed = f"between {low:.4g} and {high:.4g}, the range of the teacher"
+            yield Fault("threshold", allowed, f"{self.threshold:g}", "all labels are of one class")
+
+    def _of_the_losses(self) -> Iterator[Fault]:
+        """Losses that do not fit the labels, and ridges without which there is no minimum."""
+        of_margins = {True: "binary", False: "real"}
+        is_square = self.loss.name == "square"
+        if not is_square and self.loss.is_margin != self.labels.is_binary:
+            allowed = ("square, huber:DELTA or quantile:THETA with real labels", "sign")
+            if self.labels.is_binary:
+                allowed = ("square, logistic, hinge or squared-hinge with binary labels", "real")
+            hint = f"{self.loss.name} is a loss of {of_margins[self.loss.is_margin]} labels"
+            yield Fault("loss", allowed[0], str(self.loss), f"{hint}: try labels {allowed[1]}")
+        if self.step_loss.name not in ("square", "logistic"):
+            why = "it has no gradient" if not self.step_loss.is_smooth else "only these are known"
+            yield Fault("step-loss", "square or logistic", str(self.step_loss), why)
+        elif self.step_loss.is_margin and not self.labels.is_binary:
+            hint = "logistic is a loss of binary labels: try labels sign"
+            yield Fault("step-loss", "square with real labels", str(self.step_loss), hint)
+        if not (is_square and not self.intercept) and min(self.ridges) == 0:
+            what = f"loss {self.loss}" if not is_square else "an intercept"
+            yield Fault("ridge", f"positive with {what}", "0", "there may be no minimum")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the fit is ridge regression on real labels with Gaussian noise."""
+        return not self.beyond_plain()
+
+    def beyond_plain(self) -> tuple[str, ...]:
+        """The fields that make it another question than ridge regression on real labels."""
+        return tuple(n for n, value in LATER.items() if _plain(getattr(self, n)) != value)
 
     @property
     def ridges(self) -> tuple[float, ...]:
@@ -271,6 +350,7 @@ class Problem(Record):
     def to_ba(self) -> dict[str, Any]:
         """The arguments of ``from_ba`` that give this problem back."""
         self._require_text()
+        self._require_plain("[Ba]")
         self._require("alpha0", self.alpha0 == self.alpha, "equal to alpha in [Ba]'s notation")
         self._require("readout", self.readout.is_gaussian, "gaussian in [Ba]'s notation")
         self._require("init", self.init == "gaussian", "gaussian in [Ba]'s notation")
@@ -325,6 +405,7 @@ class Problem(Record):
     def to_cui(self) -> dict[str, Any]:
         """The arguments of ``from_cui`` that give this problem back."""
         self._require_text()
+        self._require_plain("[Cui]")
         self._require("step_exponent", self.step_exponent == 0.5, "0.5 in [Cui]'s notation")
         return {
             "sigma": str(self.student),
@@ -345,6 +426,12 @@ class Problem(Record):
             is_text = not isinstance(getattr(self, name), JaxActivation)
             self._require(name, is_text, "a name or an expression to be written as text")
 
+    def _require_plain(self, paper: str) -> None:
+        for name, value in LATER.items():
+            word = str(value).lower()
+            is_default = _plain(getattr(self, name)) == value
+            self._require(name, is_default, f"{word} in {paper}'s notation")
+
     def _require(self, name: str, holds: bool, allowed: str) -> None:
         if not holds:
             raise InvalidParameter(name.replace("_", "-"), allowed, str(getattr(self, name)))
@@ -353,13 +440,17 @@ class Problem(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that build the same problem again, fit for JSON."""
-        values = super().to_dict()
-        for name in ("student", "teacher", "readout"):
-            values[name] = str(values[name])
-        for name, default in _LATER.items():  # left out there, so that old keys stay
-            values[name] = value = _plain(values[name])
-            if value == default:
+        values = self.all_values()
+        for name, default in LATER.items():  # left out there, so that old keys stay
+            if values[name] == default:
                 del values[name]
+        return values
+
+    def all_values(self) -> dict[str, Any]:
+        """Every field as a plain value, those that ``to_dict`` leaves out too."""
+        values = super().to_dict()
+        for name in ("student", "teacher", "readout", *LATER):
+            values[name] = _plain(values[name])
         values["ridge"] = list(self.ridge) if isinstance(self.ridge, tuple) else self.ridge
         values["dimension"] = "inf" if self.dimension == math.inf else int(self.dimension)
         return values
@@ -376,14 +467,15 @@ class Problem(Record):
     __repr__ = __str__
 
 
-# Fields that came later, with their defaults as plain values.
-_LATER = {
+# Fields that came later, with their defaults as plain values: left out of ``to_dict`` there.
+LATER = {
     "loss": "square",
     "labels": "real",
     "flip": 0.0,
     "threshold": 0.0,
     "intercept": False,
     "step_loss": "square",
+    "noise_law": "gaussian",
 }
 
 

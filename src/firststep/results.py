@@ -28,6 +28,11 @@ SHOWN = {
     "risk": "test risk",
     "risk_test_error": "  test-set error of one replicate",
     "training_error": "training error",
+    "test_loss": "test loss",
+    "training_loss": "training loss",
+    "error_rate": "test error rate (0-1)",
+    "training_error_rate": "training error rate (0-1)",
+    "output_alignment": "alignment of the output with the teacher",
     "gradient_norm": "gradient norm |v|",
     "alignment": "alignment of the step with the teacher",
     "spike_strength": "spike strength",
@@ -39,6 +44,10 @@ SHOWN = {
     "teacher_overlaps_update": "squared overlap, top vector of W1 - W0 and each direction",
     "rank_one_error": "|G0 - A| / |G0|",
 }
+
+
+# Those of other losses and labels: one entry a ridge.
+LOSSES = ("test_loss", "training_loss", "error_rate", "training_error_rate", "output_alignment")
 
 
 @dataclass(frozen=True)
@@ -268,7 +277,7 @@ class Simulation(Shown):
             if name == "risk_test_error":
                 if len(ridges) == 1:
                     yield words, with_error(float(np.ravel(estimate.mean)[0]), math.nan)
-            elif name in ("risk", "training_error") and len(ridges) > 1:
+            elif name in ("risk", "training_error", *LOSSES) and len(ridges) > 1:
                 for ridge, value in zip(ridges, estimate.texts(), strict=True):
                     yield f"{words} at ridge {ridge:.4g}", value
             else:

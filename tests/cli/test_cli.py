@@ -240,6 +240,13 @@ def test_baselines(capsys: pytest.CaptureFixture[str]) -> None:
         (["--alfa", "3"], ["--alfa", "--alpha"]),
         (["--model", "netwrk"], ["model", "did you mean network"]),
         (["stray"], ["stray"]),
+        (["--loss", "logistic"], ["loss", "real labels", "try labels sign"]),
+        (["--labels", "sign", "--flip", "0.5"], ["flip", "below 0.5"]),
+        (["--labels", "sign", "--threshold", "-4"], ["threshold", "between -1 and 1"]),
+        (["--labels", "sign", "--teacher", "z**2"], ["teacher", "one class"]),
+        (["--loss", "huber:-1"], ["loss", "> 0"]),
+        (["--loss", "quantile:2"], ["loss", "between 0 and 1"]),
+        (["--step-loss", "quantile:0.5"], ["step-loss", "no gradient"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -260,6 +267,24 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert "Traceback" not in output.err
     for word in words:
         assert word in output.err
+
+
+def test_losses_and_labels_have_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    told = "--loss logistic --labels sign --flip 0.1 --threshold -0.5 --intercept"
+    flags = [*told.split(), "--step-loss", "square"]
+    assert run(["simulate", *SMALL, *flags, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    problem = Problem.model_validate(found["problem"])
+    assert (str(problem.loss), problem.flip, problem.threshold) == ("logistic", 0.1, -0.5)
+    assert problem.intercept
+    direct = simulate(problem, 40, 3, test_samples=300)
+    for name in ("error_rate", "test_loss", "training_loss", "training_error_rate"):
+        assert found[name]["mean"] == pytest.approx(getattr(direct, name).mean)
+    size = ["--dimension", "40"]
+    for command in (["predict"], ["optimize"], ["spectrum", *size]):
+        assert run([*command, *BASE, *flags]) == 2
+        assert "loss must be left at its default" in capsys.readouterr().err
+    assert run(["diagnose", "x.npy", "--loss", "logistic"]) == 2
 
 
 def test_missing_flags_are_all_named(capsys: pytest.CaptureFixture[str]) -> None:

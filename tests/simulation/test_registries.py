@@ -156,7 +156,7 @@ def test_a_loss_that_is_added_is_fitted(alpha: float, generic: Problem) -> None:
         block=128,
     )
     with backend.scope():
-        other = prepared(replace(design, loss="shrunk"), backend).replicate(problem, 1, 0)
+        other = prepared(replace(design, fit="shrunk"), backend).replicate(problem, 1, 0)
         larger = problem.replace(ridge=10 * problem.ridge)
         plain = prepared(design, backend).replicate(larger, 1, 0)
     assert other["risk"] == pytest.approx(plain["risk"], rel=1e-6)

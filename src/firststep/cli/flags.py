@@ -87,11 +87,13 @@ def _flag_a_field(cls: type[T]) -> type[T]:
 
     fields: list[Any] = []
     for name, field in Problem.model_fields.items():
-        is_several = name == "ridge"
+        is_several, is_switch = name == "ridge", field.annotation is bool
         is_told = not (field.is_required() or field.default_factory or name == "dimension")
-        text = f"{field.description}" + (f" [default: {field.default}]" if is_told else "")
+        default = "" if is_switch or not is_told else f" [default: {field.default}]"
+        text, typed = f"{field.description}{default}", bool if is_switch else str
         made = flag(text, allow_leading_hyphen=not is_several, consume_multiple=is_several)
-        fields.append((name, Annotated[(list[str] if is_several else str) | None, made], None))
+        kind = list[str] if is_several else typed
+        fields.append((name, Annotated[kind | None, made], None))
     convention = flag(
         "ba: (1/n)|y - Phi a|^2 + (ridge/N)|a|^2; cui: sum |y - Phi a|^2 + ridge |a|^2 "
         "[default: ba]",

@@ -150,7 +150,7 @@ def row_of(
         "score": score(z, count),
         "judged": at_x(curve.judged, x),
         "seed": seed,
-        **problem.to_dict(),
+        **problem.all_values(),
     }
 
 

@@ -6,7 +6,7 @@ All of it is static, so that it can key compiled code.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -15,6 +15,9 @@ from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, choice, whole
 from firststep.errors import InvalidParameter
 from firststep.inputs import GAUSSIAN, InputLaw
+from firststep.label_laws import LabelLaw
+from firststep.losses import Loss
+from firststep.noise_laws import NoiseLaw
 from firststep.problem import Problem, Sizes
 from firststep.readouts import ReadoutLaw
 from firststep.records import Record
@@ -72,6 +75,30 @@ def test_set_size(asked: object, sizes: Sizes) -> int:
 
 
 @dataclass(frozen=True)
+class Targets:
+    """What is fitted to what: the law of the labels, the losses of the fit and of the step."""
+
+    labels: LabelLaw
+    flip: float
+    threshold: float
+    noise_law: NoiseLaw
+    loss: Loss
+    step_loss: Loss
+    intercept: bool
+    is_plain: bool  # all of it at the defaults: ridge regression on real labels
+
+    @classmethod
+    def of(cls, problem: Problem) -> Targets:
+        names = [each.name for each in fields(cls)]
+        return cls(**{name: getattr(problem, name) for name in names})
+
+    @property
+    def is_ridge(self) -> bool:
+        """Whether the fit has a closed form without a constant."""
+        return self.loss.name == "square" and not self.intercept
+
+
+@dataclass(frozen=True)
 class Design:
     """Everything that fixes the shape of the computation; eta, noise and ridges are not in it."""
 
@@ -85,10 +112,11 @@ class Design:
     takes_step: bool
     test_samples: int
     block: int
+    targets: Targets
     kernel: Activation | None = None  # g of the kernel baselines
     inputs: InputLaw = GAUSSIAN
     teacher_terms: tuple[Activation, ...] = ()  # further ones, each with a direction of its own
-    loss: str = "square"  # what the readout minimises: a name in ``fit.readout.FITS``
+    fit: str = "square"  # how the readout is fitted: a name in ``fit.readout.FITS``
 
     @property
     def optimizer(self) -> type[Optimizer]:
@@ -140,6 +168,7 @@ def make_design(
             kind.name,
             "its spike is that of a single-index teacher",
         )
+    targets = Targets.of(problem)
     design = Design(
         model=kind,
         training=training,
@@ -154,6 +183,8 @@ def make_design(
         kernel=kernel,
         inputs=inputs,
         teacher_terms=teacher_terms,
+        targets=targets,
+        fit="square" if targets.is_ridge else "convex",
     )
     if kind.draws_teacher:
         check_directions(teacher_terms, sizes)

@@ -40,6 +40,10 @@ PURPOSES = {
             "test scales",
             "mixture direction",
             "data rows",
+            "step labels",
+            "ridge labels",
+            "test noise",
+            "test labels",
         )
     )
 }

@@ -15,7 +15,8 @@ import numpy as np
 
 from firststep import writing
 from firststep.errors import BackendUnavailable
-from firststep.problem import Problem
+from firststep.problem import LATER, Problem
+from firststep.results import LOSSES
 from firststep.simulation.models.measuring import SCALARS
 from firststep.store import DONE, key_of
 from firststep.sweep.experiment import Experiment
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 FIELDS = tuple(Problem.model_fields)
 WHAT = ("verb", "model", "bulk", "replicate", "seed", "status", "reason", "seconds")
-MEASURED = ("risk", "risk_test_error", "training_error", *SCALARS, "kernel_lower_bound")
+MEASURED = (*("risk", "risk_test_error", "training_error"), *SCALARS, "kernel_lower_bound", *LOSSES)
 NUMBERS = tuple(dict.fromkeys((*MEASURED, *PREDICTED)))
 COLUMNS = (*WHAT[:5], *FIELDS, *WHAT[5:], *NUMBERS)
 
@@ -78,6 +79,11 @@ def _row(place: Place, found: tuple[str, str, str, float]) -> Row:
     }
 
 
+def cell(row: Mapping[str, Any], name: str) -> Any:
+    """An entry of a row: none if it is not there, and of a field that came later its default."""
+    return row.get(name, LATER.get(name))
+
+
 @contextmanager
 def _without_collection() -> Iterator[None]:
     """No search for reference cycles meanwhile: many small dictionaries make it slow."""
@@ -99,11 +105,11 @@ def summary(rows: Sequence[Row]) -> list[Row]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if row["status"] == DONE:
-            key = tuple(row[name] for name in names)
+            key = tuple(cell(row, name) for name in names)
             groups.setdefault(key, []).append(row)
     found = []
     for members in groups.values():
-        entry = {name: members[0][name] for name in names}
+        entry = {name: cell(members[0], name) for name in names}
         entry["count"] = len(members)
         entry["mean"], entry["standard_error"] = {}, {}
         for name in NUMBERS:
@@ -120,7 +126,7 @@ def summary(rows: Sequence[Row]) -> list[Row]:
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """All rows; a number that is not there is left empty."""
-    writing.write_csv(path, [COLUMNS, *([row.get(name) for name in COLUMNS] for row in rows)])
+    writing.write_csv(path, [COLUMNS, *([cell(row, name) for name in COLUMNS] for row in rows)])
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
@@ -130,7 +136,7 @@ def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     """
     table: dict[str, list[Any]] = {}
     for name in COLUMNS:
-        values: list[Any] = [row.get(name) for row in rows]
+        values: list[Any] = [cell(row, name) for row in rows]
         if name == "dimension":
             values = [float(value) for value in values]
         elif name == "seed":
@@ -256,7 +262,7 @@ def _places(experiment: Experiment) -> dict[tuple[Any, ...], tuple[int, ...]]:
 
 
 def _fields_key(fields: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(fields[name] for name in FIELDS if name != "dimension")
+    return tuple(cell(fields, name) for name in FIELDS if name != "dimension")
 
 
 def write_netcdf(data: xarray.Dataset, path: Path) -> None:

@@ -42,10 +42,6 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
 
-# What makes a fit plain ridge regression on real labels.
-PLAIN = {"loss": "square", "labels": "real", "intercept": "False", "step_loss": "square"}
-
-
 class Residual(NamedTuple):
     """Moments of the residual label yhat = s*(G) + noise eps - offset, offset = E[at] c0."""
 
@@ -55,13 +51,18 @@ class Residual(NamedTuple):
 
 
 def refuse_other_losses(problem: Problem) -> None:
-    """The equations here are those of ridge regression on real labels."""
-    for name, default in PLAIN.items():
-        given = str(getattr(problem, name))
-        if given != default:
-            hint = "predict(...) and simulate(...) have it"
-            allowed = f"{default} here".replace("False", "left out")
-            raise InvalidParameter(name.replace("_", "-"), allowed, given, hint)
+    """The equations here are those of ridge regression on real labels with Gaussian noise."""
+    for name in problem.beyond_plain():
+        hint = "predict(...) or simulate(...) may have it"
+        told, allowed = name.replace("_", "-"), "left at its default here"
+        raise InvalidParameter(told, allowed, str(getattr(problem, name)), hint)
+
+
+def refuse_noise_laws(problem: Problem) -> None:
+    """The theory has Gaussian noise."""
+    if not problem.noise_law.is_gaussian:
+        hint = "simulate(...) runs the others"
+        raise InvalidParameter("noise-law", "gaussian in theory", str(problem.noise_law), hint)
 
 
 def residual_of(

@@ -7,11 +7,15 @@ data, then come the test data, then one batch after the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from firststep.inputs.laws import interpolate, student_table
 from firststep.simulation.data.teachers import clean_labels
 
 if TYPE_CHECKING:
@@ -82,11 +86,43 @@ class Data:
         """s*(<x, theta>) + sum_j s_j(<x, theta_j>), one for every row."""
         return clean_labels(self.backend, self.design, inputs, self.teacher)
 
+    def errors(self, data: str, samples: int, batch: int = 0) -> Float[Array, " samples"]:
+        """What is random in the labels of a whole data set: eps, or uniforms of binary labels."""
+        targets, xp = self.design.targets, self.backend.xp
+        if targets.labels.is_binary:
+            return self.draws.uniform(f"{data} labels", samples, batch)
+        law, normal = targets.noise_law, self.draws.vector(f"{data} noise", samples, batch)
+        if law.kind == "t":
+            table = student_table(law.freedom) * math.sqrt(law.second_moment)
+            return interpolate(xp, xp.asarray(table, dtype=self.backend.dtype), normal)
+        if law.kind == "mixture":
+            steps = self.backend.to_device(np.cumsum(law.weights)[:-1])
+            chosen = self.draws.uniform(f"{data} labels", samples, batch)
+            places = xp.searchsorted(steps, chosen, side="right")
+            return self.backend.to_device(law.scales)[places] * normal
+        return normal
+
+    def chances(self, clean: Float[Array, " count"]) -> Float[Array, " count"]:
+        """P(y = 1 | s) of binary labels, from what the teacher says."""
+        targets = self.design.targets
+        return targets.labels.probability(
+            clean, noise=self.replicate.noise, threshold=targets.threshold, flip=targets.flip
+        )
+
+    def labels_of(
+        self, clean: Float[Array, " count"], errors: Float[Array, " count"]
+    ) -> Float[Array, " count"]:
+        """s + noise eps; binary labels are 1 where a uniform is below their probability."""
+        if self.design.targets.labels.is_binary:
+            above = errors < self.chances(clean)
+            return self.backend.xp.where(above, 1.0, -1.0).astype(clean.dtype)
+        return clean + self.replicate.noise * errors
+
     def labels(
         self, inputs: Float[Array, "count d"], errors: Float[Array, " count"]
     ) -> Float[Array, " count"]:
-        """The clean labels + noise * eps."""
-        return self.clean_labels(inputs) + self.replicate.noise * errors
+        """The labels of inputs, with the errors of these rows."""
+        return self.labels_of(self.clean_labels(inputs), errors)
 
     def labelled(
         self, data: str, start: Place, count: int, errors: Float[Array, " all"]

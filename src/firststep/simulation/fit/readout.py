@@ -2,7 +2,8 @@
 
 A fit gets features and labels in blocks or collected (``FeatureRows``) and the ridges, and gives
 back one solution b (N numbers, for features without the 1/sqrt N) and one training error a ridge.
-To add a loss: a class like ``RidgeFit``, registered in ``FITS``.
+The losses of ``firststep.losses`` are fitted by ``ConvexFit``, ridge regression by ``RidgeFit``; to
+add a way to fit: a class like them, registered in ``FITS``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 
 from firststep.registry import Registry
 from firststep.simulation.data.rows import Data
+from firststep.simulation.fit.convex import Question, solve_losses
+from firststep.simulation.fit.geometry import geometry_of
 from firststep.simulation.fit.ridge import solve_gram
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ Carry = TypeVar("Carry")
 class Fitted(NamedTuple):
     solution: Float[Array, "N ridges"]  # on the device
     training_error: Float[Array, " ridges"]  # on the host
+    intercept: Float[Array, " ridges"] | None = None  # on the device; none: zero
 
 
 class FeatureRows:
@@ -52,7 +56,7 @@ class FeatureRows:
         """carry = body(carry, features, labels) over the blocks."""
         data = Data.of(self.design, self.backend, replicate)
         features, samples = self._map(data, layer, "ridge"), self.design.sizes.samples
-        errors = data.draws.vector(f"{self._name} noise", samples)
+        errors = data.errors(self._name, samples)
 
         def add_block(carry: Carry, start: Place, count: int) -> Carry:
             inputs, targets = data.labelled(self._name, start, count, errors)
@@ -73,8 +77,7 @@ class FeatureRows:
 
         columns = (design.sizes.width, 1)
         collected, clean = self.backend.collect(rows_of, samples, columns, design.block)
-        errors = data.draws.vector(f"{self._name} noise", samples)
-        return collected, clean[:, 0] + replicate.noise * errors
+        return collected, data.labels_of(clean[:, 0], data.errors(self._name, samples))
 
 
 class ReadoutFit(ABC):
@@ -146,6 +149,34 @@ class RidgeFit(ReadoutFit):
         dual = solve_gram(backend, backend.outer_gram(features), targets, shifts)
         solution, training_error = self._primal(features, targets, dual)
         return Fitted(solution, backend.to_host(training_error))
+
+
+@FITS.add
+class ConvexFit(ReadoutFit):
+    """Any convex loss, with or without a free constant, from all features.
+
+    They are fitted on the host in double precision, whatever the backend (``fit.convex``).
+    """
+
+    name, meaning = "convex", "(1/n) sum l(y, F b + b0) + ridge |b|^2"
+
+    def __init__(self, rows: FeatureRows) -> None:
+        super().__init__(rows)
+        self._collect = rows.backend.compile(rows.collect)
+
+    def __call__(self, replicate: Replicate, layer: Layer, ridges: tuple[float, ...]) -> Fitted:
+        backend, targets = self.rows.backend, self.rows.design.targets
+        features, labels = (
+            np.asarray(backend.to_host(each), np.float64)
+            for each in self._collect(replicate, layer)
+        )
+        geometry = geometry_of(features)
+        question = Question(targets.loss, labels, targets.intercept)
+        coordinates, constants = solve_losses(question, geometry, ridges)
+        solution = coordinates if self.rows.design.is_primal else features.T @ coordinates
+        predicted = features @ solution + constants
+        training_error = ((labels[:, None] - predicted) ** 2).mean(axis=0)
+        return Fitted(backend.to_device(solution), training_error, backend.to_device(constants))
 
 
 def explained_error(

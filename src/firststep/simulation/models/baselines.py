@@ -9,10 +9,18 @@ import numpy as np
 
 from firststep.simulation.data.rows import Data, InputArrays, Replicate
 from firststep.simulation.data.teachers import draw_directions, first_direction
+from firststep.simulation.fit.convex import Question, solve_losses
+from firststep.simulation.fit.geometry import Dual, Primal, geometry_of
 from firststep.simulation.fit.readout import explained_error
 from firststep.simulation.fit.ridge import is_nearly_singular, solve_gram
 from firststep.simulation.kinds import MODELS, Measured, Model
-from firststep.simulation.models.measuring import finish_test, nothing_measured, test_sums
+from firststep.simulation.models.measuring import (
+    finish_test,
+    finish_training,
+    nothing_measured,
+    test_sums,
+    training_sums,
+)
 from firststep.simulation.weights.draw import draw_weights
 
 if TYPE_CHECKING:
@@ -28,6 +36,7 @@ class Fit(NamedTuple):
     teacher: Directions
     fitted: tuple[Any, ...]  # what the predictions need, the solutions for all ridges last
     training_error: Float[Array, " ridges"]
+    trained: tuple[Array, ...] = ()  # ``training_sums``, beyond ridge regression on real labels
 
 
 class Baseline(Model):
@@ -49,7 +58,7 @@ class Baseline(Model):
     def all_rows(self, data: Data) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
         """The ridge data at once."""
         n = self.design.sizes.samples
-        return data.labelled("ridge", 0, n, data.draws.vector("ridge noise", n))
+        return data.labelled("ridge", 0, n, data.errors("ridge", n))
 
     @abstractmethod
     def predictions(self, data: Data, fitted: tuple[Any, ...]) -> Predictions:
@@ -67,9 +76,25 @@ class Baseline(Model):
     def replicate(self, problem: Problem, seed: int, number: int) -> Measured:
         key = self._arrays.key(seed, number)
         found = self.fit(problem, key)
-        sums = self._test(Replicate(key, found.teacher), found.fitted)
-        tested = finish_test(sums, self.design.test_samples, self.backend)
+        noise = self.backend.to_device(problem.noise)
+        sums = self._test(Replicate(key, found.teacher, noise), found.fitted)
+        tested = finish_test(sums, self.design, self.backend)
+        if found.trained:
+            tested |= finish_training(found.trained, self.design, self.backend)
         return {**nothing_measured(self.design), **tested, "training_error": found.training_error}
+
+    def fit_of(
+        self,
+        teacher: Directions,
+        fitted: tuple[Any, ...],
+        labels: Float[Array, " n"],
+        predicted: Float[Array, "n ridges"],
+    ) -> Fit:
+        """With what is measured on the data of the fit."""
+        y, f = (self.backend.to_host(each).astype(float) for each in (labels, predicted))
+        error = np.mean((y[:, None] - f) ** 2, axis=0)
+        sums = training_sums(self.design.targets, y, f, np)
+        return Fit(teacher, fitted, error, sums)
 
 
 class Points(NamedTuple):
@@ -114,22 +139,39 @@ class KernelRidge(Baseline):
         return data.teacher, points, targets, self.gram(points, points)
 
     def predictions(self, data: Data, fitted: tuple[Any, ...]) -> Predictions:
-        points, coefficients = fitted
+        points, intercept, coefficients = fitted
         points_of = self.points(data)
-        return lambda inputs, start, count: self.gram(points_of(inputs), points) @ coefficients
+
+        def predicted(
+            inputs: Float[Array, "count d"], start: Place, count: int
+        ) -> Float[Array, "count ridges"]:
+            found = self.gram(points_of(inputs), points) @ coefficients
+            return found if intercept is None else found + intercept
+
+        return predicted
 
     def fit(self, problem: Problem, key: Key) -> Fit:
         backend = self.backend
         teacher, points, targets, gram = self._train(key, backend.to_device(problem.noise))
         shifts = tuple(self.ridge_scale * ridge for ridge in problem.ridges)
+        if self.design.fit != "square":
+            host, labels = (np.asarray(backend.to_host(a), float) for a in (gram, targets))
+            asked = Question(problem.loss, labels, problem.intercept)
+            ridges = tuple(shift / len(labels) for shift in shifts)
+            found, constants = solve_losses(asked, Dual(host), ridges)
+            fitted = (points, backend.to_device(constants), backend.to_device(found))
+            return self.fit_of(teacher, fitted, targets, host @ found + constants)
         singular = is_nearly_singular(gram, shifts, float(np.finfo(backend.dtype).eps))
         coefficients = solve_gram(backend, gram, targets, shifts)
         if singular:  # the null space of K keeps its part of the labels
             residual = targets[:, None] - gram @ coefficients
         else:
             residual = coefficients * backend.to_device(shifts)
+        if not self.design.targets.is_plain:
+            predicted = targets[:, None] - residual
+            return self.fit_of(teacher, (points, None, coefficients), targets, predicted)
         training_error = np.mean(backend.to_host(residual).astype(float) ** 2, axis=0)
-        return Fit(teacher, (points, coefficients), training_error)
+        return Fit(teacher, (points, None, coefficients), training_error)
 
     @classmethod
     def memory(cls, design: Design, itemsize: int) -> int:
@@ -204,7 +246,7 @@ class Linear(Baseline):
         """The teacher and the sums X^T X, X^T y, sum x, sum y, |y|^2."""
         backend, data = self.backend, self.open(key, noise)
         d, n = self.design.sizes.dimension, self.design.sizes.samples
-        errors = data.draws.vector("ridge noise", n)
+        errors = data.errors("ridge", n)
 
         def add_block(carry: tuple[Any, ...], start: Place, count: int) -> tuple[Any, ...]:
             inputs, targets = data.labelled("ridge", start, count, errors)
@@ -231,6 +273,8 @@ class Linear(Baseline):
     def fit(self, problem: Problem, key: Key) -> Fit:
         backend, xp, n = self.backend, self.backend.xp, self.design.sizes.samples
         noise, shifts = backend.to_device(problem.noise), tuple(n * r for r in problem.ridges)
+        if not self.design.targets.is_plain:
+            return self._fit_losses(problem, *self._collect(key, noise))
         if n >= self.design.sizes.dimension:
             teacher, gram, right, total, sum_y, square = self._moments(key, noise)
             center, intercept = total / n, sum_y / n
@@ -250,7 +294,26 @@ class Linear(Baseline):
             error = np.mean(residual**2, axis=0)
         return Fit(teacher, (center, intercept, solution), error)
 
+    def _fit_losses(
+        self,
+        problem: Problem,
+        teacher: Directions,
+        inputs: Float[Array, "n d"],
+        targets: Float[Array, " n"],
+    ) -> Fit:
+        """Any loss, on the host, from all inputs."""
+        backend = self.backend
+        host, labels = (np.asarray(backend.to_host(each), float) for each in (inputs, targets))
+        asked, geometry = Question(problem.loss, labels, True), geometry_of(host)
+        found, constants = solve_losses(asked, geometry, problem.ridges)
+        solution = found if isinstance(geometry, Primal) else host.T @ found
+        put, predicted = backend.to_device, host @ solution + constants
+        fitted = (backend.zeros((host.shape[1],)), put(constants), put(solution))
+        return self.fit_of(teacher, fitted, targets, predicted)
+
     @classmethod
     def memory(cls, design: Design, itemsize: int) -> int:
-        d, small = design.sizes.dimension, min(design.sizes.samples, design.sizes.dimension)
-        return itemsize * (3 * design.largest_block * d + small * d) + 8 * 2 * small**2
+        n, d = design.sizes.samples, design.sizes.dimension
+        small = min(n, d)
+        host = 0 if design.targets.is_plain else (8 + itemsize) * n * d + 8 * 2 * small**2
+        return itemsize * (3 * design.largest_block * d + small * d) + 8 * 2 * small**2 + host

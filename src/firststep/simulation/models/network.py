@@ -14,7 +14,13 @@ from firststep.simulation.data.teachers import draw_directions, first_direction
 from firststep.simulation.fit.features import Layer, chebyshev_basis, conditional_table
 from firststep.simulation.fit.readout import FITS, FeatureRows
 from firststep.simulation.kinds import MODELS, Measured, Model
-from firststep.simulation.models.measuring import finish_test, nothing_measured, test_sums
+from firststep.simulation.models.measuring import (
+    finish_test,
+    finish_training,
+    nothing_measured,
+    test_sums,
+    training_sums,
+)
 from firststep.simulation.models.observables import leading_singular_values
 from firststep.simulation.weights.draw import (
     SpikedLaw,
@@ -59,6 +65,18 @@ class Made(NamedTuple):
     measured: Measured
 
 
+class Readout(NamedTuple):
+    """What is fitted, for every ridge. Compiled code takes it as an argument."""
+
+    solution: Float[Array, "N ridges"]
+    intercept: Float[Array, " ridges"] | None
+
+    def of(self, features: Float[Array, "n N"]) -> Float[Array, "n ridges"]:
+        """The predictions."""
+        found = features @ self.solution
+        return found if self.intercept is None else found + self.intercept
+
+
 class LayerModel(Model):
     """A readout fitted on features of a first layer. The stages are compiled once per design."""
 
@@ -69,7 +87,9 @@ class LayerModel(Model):
         self._arrays = InputArrays(design, backend)
         self._start = backend.compile(self._start_stage)
         self._test = backend.compile(self._test_stage)
-        self._fit = FITS[design.loss](FeatureRows(design, backend, self.features))
+        self._rows = FeatureRows(design, backend, self.features)
+        self._fit = FITS[design.fit](self._rows)
+        self._training = backend.compile(self._training_stage)
 
     def open(self, replicate: Replicate) -> Data:
         return Data.of(self.design, self.backend, replicate)
@@ -83,11 +103,7 @@ class LayerModel(Model):
         )
 
     def _test_stage(
-        self,
-        replicate: Replicate,
-        layer: Layer,
-        solution: Float[Array, "N ridges"],
-        direction: Float[Array, " d"],
+        self, replicate: Replicate, layer: Layer, fitted: Readout, direction: Float[Array, " d"]
     ) -> tuple[Array, ...]:
         data = self.open(replicate)
         features = self.features(data, layer, "test")
@@ -95,9 +111,24 @@ class LayerModel(Model):
         def predictions(
             inputs: Float[Array, "count d"], start: Place, count: int
         ) -> Float[Array, "count ridges"]:
-            return features(inputs, start, count) @ solution
+            return fitted.of(features(inputs, start, count))
 
-        return test_sums(data, direction, predictions, solution.shape[1])
+        return test_sums(data, direction, predictions, fitted.solution.shape[1])
+
+    def _training_stage(
+        self, replicate: Replicate, layer: Layer, fitted: Readout
+    ) -> tuple[Array, ...]:
+        """Sums of the loss and of the 0-1 error over the samples of the fit."""
+        backend, targets = self.backend, self.design.targets
+
+        def add(
+            carry: tuple[Array, ...], features: Float[Array, "count N"], labels: Float[Array, " n"]
+        ) -> tuple[Array, ...]:
+            more = training_sums(targets, labels, fitted.of(features), backend.xp)
+            return carry[0] + more[0], carry[1] + more[1]
+
+        zero = backend.zeros((fitted.solution.shape[1],))
+        return self._rows.fold(replicate, layer, add, (zero, zero))
 
     def features(self, data: Data, layer: Layer, name: str) -> Predictions:
         """The map (inputs, start, count) -> s(W^T x), count x N, for the ridge or the test data."""
@@ -118,8 +149,12 @@ class LayerModel(Model):
 
     def _fitted(self, problem: Problem, replicate: Replicate, made: Made) -> Measured:
         fitted = self._fit(replicate, made.layer, problem.ridges)
-        sums = self._test(replicate, made.layer, fitted.solution, made.direction)
-        found = finish_test(sums, self.design.test_samples, self.backend)
+        readout = Readout(fitted.solution, fitted.intercept)
+        sums = self._test(replicate, made.layer, readout, made.direction)
+        found = finish_test(sums, self.design, self.backend)
+        if not self.design.targets.is_plain:
+            trained = self._training(replicate, made.layer, readout)
+            found |= finish_training(trained, self.design, self.backend)
         return {**found, "training_error": fitted.training_error}
 
     @classmethod
@@ -131,11 +166,14 @@ class LayerModel(Model):
         working = arrays * design.largest_block * max(width, d) + 2 * (n + sizes.step_samples)
         state = design.optimizer.state_arrays + (design.training.steps > 1)
         step = (3 + state) * d * width if design.takes_step else d * width
-        fit = d * width + (0 if design.is_primal else n * width)
+        collects = design.fit != "square" or not design.is_primal
+        fit = d * width + (n * width if collects else 0)
         small = min(n, width)
+        # a fit on the host: double precision, a block of weighted rows, and a factor
+        host = (8 - itemsize) * n * width + 8 * 1024 * width if design.fit != "square" else 0
         return max(
             itemsize * (step + cls.extra_memory(design) + working),
-            itemsize * (fit + working) + 8 * 4 * small * small,
+            itemsize * (fit + working) + 8 * 4 * small * small + host,
         )
 
     @classmethod

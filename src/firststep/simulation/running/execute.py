@@ -14,7 +14,7 @@ import numpy as np
 from firststep.activations import JaxActivation
 from firststep.errors import InvalidParameter, NotEnoughMemory, WorkerFailed
 from firststep.problem import Problem, Sizes
-from firststep.results import Interrupted, Simulation, versions
+from firststep.results import LOSSES, Interrupted, Simulation, versions
 from firststep.simulation.backends import Backend, block_rows, make_backend
 from firststep.simulation.data.teachers import kernel_lower_bound
 from firststep.simulation.design import Design, test_set_size
@@ -26,7 +26,7 @@ from firststep.simulation.running.options import Run
 from firststep.simulation.running.workers import Workers
 
 Progress = Callable[[int, int], None]
-PER_RIDGE = ("risk", "risk_test_error", "training_error", "learned_function")
+PER_RIDGE = ("risk", "risk_test_error", "training_error", "learned_function", *LOSSES)
 _SECONDS_WORTH_A_POOL = 3.0  # a pool takes about a second to start
 _FLOPS_PER_SECOND = 2e10  # a rough guess, used only to decide whether starting workers pays
 
@@ -42,8 +42,12 @@ class Job:
 
     @property
     def kernel_lower_bound(self) -> float:
-        """What no fixed kernel can beat; nan for inputs that are not N(0, I)."""
-        if not self.design.inputs.is_gaussian:
+        """What no fixed kernel can beat; nan for inputs that are not N(0, I), and for a risk
+        that is none of least squares on real labels.
+        """
+        targets = self.design.targets
+        is_risk = targets.loss.name == "square" and not targets.labels.is_binary
+        if not self.design.inputs.is_gaussian or not is_risk:
             return math.nan
         return kernel_lower_bound(self.problem, self.design.teacher_terms)
 
@@ -250,5 +254,6 @@ def _stack(problem: Problem, found: list[Measured]) -> dict[str, Any]:
     stacked = {name: np.array([each[name] for each in found], dtype=float) for name in found[0]}
     if not isinstance(problem.ridge, tuple):
         for name in PER_RIDGE:
-            stacked[name] = stacked[name][:, 0]
+            if name in stacked:
+                stacked[name] = stacked[name][:, 0]
     return stacked

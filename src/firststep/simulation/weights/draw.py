@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.numerics.quadrature import gaussian_expectation
 from firststep.problem import Problem, Sizes
 from firststep.readouts import ReadoutLaw
 
 if TYPE_CHECKING:
     from firststep.simulation.backends import Backend, Draws, Place
     from firststep.simulation.data.rows import Data
-    from firststep.simulation.design import Design
+    from firststep.simulation.design import Design, Targets
     from firststep.typing import Array, Float
 
 
@@ -40,6 +41,8 @@ def gradient(
 ) -> tuple[Float[Array, "d N"], Float[Array, "d 2"]]:
     """G = (1/n0) X^T [(r a^T) o s'(X W)], r = y - p s(X W) a, and (1/n0) X^T [r, y].
 
+    With another loss of the step r = -l'(y, p s(X W) a), and -l'(y, 0) stands for y in the second.
+
     p = 1/sqrt N (mean-field) or 1 (ntk), a = at/sqrt N. In the mean-field case G = sqrt N times G0
     of [Ba] (2.1), so that either way the step is W + eta G. Data come in blocks: nothing of size
     n0 x N or n0 x d is kept.
@@ -48,14 +51,15 @@ def gradient(
     xp, n0, (d, width) = backend.xp, design.sizes.step_samples, weights.shape
     amplitudes = readout / math.sqrt(width)
     prefactor = 1 / math.sqrt(width) if design.training.parameterization == "mean-field" else 1.0
-    errors = data.draws.vector("step noise", n0, batch)
+    errors = data.errors("step", n0, batch)
 
     def add_block(carry: tuple[Any, Any], start: Place, count: int) -> tuple[Any, Any]:
         total, moments = carry
         inputs = data.inputs("step", start, count, batch)
         targets = data.labels(inputs, backend.slice(errors, start, count))
         value, slope = design.student.evaluate_both(inputs @ weights)
-        residual = targets - prefactor * (value @ amplitudes)
+        output = prefactor * (value @ amplitudes)
+        residual, targets = _pull(design.targets, targets, output)
         slope = slope * residual[:, None]
         slope *= amplitudes
         total = backend.add_product(total, inputs, slope)
@@ -67,13 +71,24 @@ def gradient(
     return total, moments / n0
 
 
+def _pull(
+    targets: Targets, labels: Float[Array, " n"], output: Float[Array, " n"]
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    """-l' at the output and at zero; of the square loss, (y - f)^2/2, the residual and y."""
+    loss = targets.step_loss
+    if loss.name == "square":
+        return labels - output, labels
+    return -loss.slope(labels, output), -loss.slope(labels, 0 * output)
+
+
 @dataclass(frozen=True)
 class SpikedLaw:
     """The constants of the spiked random features model of [Cui] at given sizes.
 
-    With yhat = y - E[at] c0, etat = eta/sqrt N and alpha0 = n0/d: |v|^2 = c1*^2 + E[yhat^2]/alpha0,
-    gamma = c1*/|v|, r = etat E[s'] |v|, and the bulk variance of a neuron is c(at) = (1 + etat at
-    E[z s'] E[yhat])^2 + etat^2 at^2 Var(s') E[yhat^2]/alpha0.
+    With yhat = y - E[at] c0 (-l'(y, E[at] c0) of another loss of the step), c1* = E[z yhat],
+    etat = eta/sqrt N and alpha0 = n0/d: |v|^2 = c1*^2 + E[yhat^2]/alpha0, gamma = c1*/|v|, r =
+    etat E[s'] |v|, and the bulk variance of a neuron is c(at) = (1 + etat at E[z s'] E[yhat])^2 +
+    etat^2 at^2 Var(s') E[yhat^2]/alpha0.
     """
 
     gradient_norm: float
@@ -86,20 +101,60 @@ class SpikedLaw:
     def of(cls, problem: Problem, sizes: Sizes) -> SpikedLaw:
         rate = problem.learning_rate(sizes.width) / math.sqrt(sizes.width)
         alpha0 = sizes.step_samples / sizes.dimension
-        slope, teacher = problem.student.slope_moments, problem.teacher.moments
-        output = problem.readout.mean * problem.student.moments.mean
-        mean = teacher.mean - output
-        square = teacher.second_moment + problem.noise**2 - 2 * output * teacher.mean + output**2
-        norm = math.sqrt(teacher.linear**2 + square / alpha0)
+        slope, output = problem.student.slope_moments, problem.readout.mean
+        mean, linear, square = _pull_moments(problem, output * problem.student.moments.mean)
+        norm = math.sqrt(linear**2 + square / alpha0)
         if norm == 0:
             return cls(0.0, 0.0, 0.0, 0.0, 0.0)
         return cls(
             gradient_norm=norm,
-            alignment=teacher.linear / norm,
+            alignment=linear / norm,
             spike_strength=rate * slope.mean * norm,
             bulk_shift=rate * slope.linear * mean,
             bulk_variance=rate**2 * slope.variance * square / alpha0,
         )
+
+
+def _pull_moments(problem: Problem, output: float) -> tuple[float, float, float]:
+    """E yhat, E[z yhat] and E[yhat^2] of the labels of the step, at the output before it."""
+    teacher = problem.teacher.moments
+    if not problem.labels.is_binary:
+        noise = problem.noise**2 * problem.noise_law.second_moment
+        mean, second = teacher.mean, teacher.second_moment
+        return mean - output, teacher.linear, second + noise - 2 * output * mean + output**2
+    up, along = _chance_moments(problem)
+    loss, at = problem.step_loss, np.full(2, output)
+    labels = np.array([1.0, -1.0])
+    high, low = labels - at if loss.name == "square" else -loss.slope(labels, at)
+    return up * high + (1 - up) * low, along * (high - low), up * high**2 + (1 - up) * low**2
+
+
+def _chance_moments(problem: Problem) -> tuple[float, float]:
+    """E P and E[z P], P = P(y = 1 | z): split where the teacher crosses the threshold."""
+
+    def above(z: Float[Array, " z"]) -> Float[Array, " z"]:
+        return problem.teacher.evaluate(z) - problem.threshold
+
+    def integrands(z: Float[Array, " z"]) -> Float[Array, "2 z"]:
+        chance = problem.labels.probability(
+            above(z) + problem.threshold,
+            noise=problem.noise,
+            threshold=problem.threshold,
+            flip=problem.flip,
+        )
+        return np.stack([chance, z * chance])
+
+    points = np.unique(np.concatenate([np.linspace(-9, 9, 18001), problem.teacher.kinks]))
+    signs = np.sign(above(points))
+    low, high = (points[where] for where in (slice(None, -1), slice(1, None)))
+    crossing = signs[:-1] * signs[1:] < 0
+    low, high = low[crossing], high[crossing]
+    for _ in range(60):
+        middle = (low + high) / 2
+        right = above(middle) * above(low) > 0
+        low, high = np.where(right, middle, low), np.where(right, high, middle)
+    found = gaussian_expectation(integrands, [*problem.teacher.kinks, *low.tolist()])
+    return float(found.value[0]), float(found.value[1])
 
 
 def spiked_weights(

@@ -32,7 +32,7 @@ from firststep.theory.one_step.question import (
 )
 from firststep.theory.one_step.solve import Point, solve
 from firststep.theory.one_step.solve_loss import LossSolver
-from firststep.theory.step import StepConstants, refuse_other_losses
+from firststep.theory.step import StepConstants, refuse_noise_laws, refuse_other_losses
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -58,6 +58,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     """
     begin = time.perf_counter()
     problem = Problem.asked(problem)
+    refuse_noise_laws(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
     if any(is_traced(value) for value in fields.values()):
