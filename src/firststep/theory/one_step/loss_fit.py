@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.linalg
 
 from firststep.errors import NotConverged
 from firststep.theory.channel import Channel, Output, Pull
@@ -115,8 +116,9 @@ class LossFit:
         part = functions[:, :columns]
         kernel = fit.kernel[0] + (part / fit.slack[0, :columns]) @ part.T
         half = root[:, None] * kernel
-        inner = np.eye(root.size) + half * root
-        smooth = kernel - half.T @ np.linalg.solve(inner, half)
+        lower = np.linalg.cholesky(np.eye(root.size) + half * root)
+        half = scipy.linalg.solve_triangular(lower, half, lower=True, check_finite=False)
+        smooth = kernel - half.T @ half
         if self.constant:
             one = 1.0 * (np.arange(root.size) < size)
             left = one - smooth @ (root**2 * one)

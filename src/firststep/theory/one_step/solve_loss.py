@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
 REACH = 6.4  # of kappa: beyond, the tails of S are rounding
-AIM = 1e-5  # relative change of the test loss and the error rate on finer nodes
-TOLERANCE = 1e-8
-_ROUGH = 1e-6  # on coarse nodes
+# Relative change of the test loss and the error rate on finer nodes: what is left is its square.
+AIM = 1e-4
+TOLERANCE = 3e-8
+_ROUGH = 1e-5  # on coarse nodes
 _LEVELS = 4
 
 
@@ -85,22 +86,24 @@ class LossSolver:
     @one_thread
     def __call__(self, numbers: Numbers) -> list[Point]:
         """One Point per problem, in order."""
-        points: list[Point] = []
+        points: dict[int, Point] = {}
         before: _Attempt | None = None
-        for place, resolution in enumerate(choose(self.model, self.readout, numbers)):
+        resolutions = choose(self.model, self.readout, numbers)
+        order = np.argsort(-numbers.ridge, kind="stable")  # small ridges from larger ones
+        for place in map(int, order):
+            resolution = resolutions[place]
             try:
                 with np.errstate(all="ignore"):
-                    point, before = self._one(take(numbers, [place]), resolution, before)
+                    points[place], before = self._one(take(numbers, [place]), resolution, before)
             except (NotConverged, np.linalg.LinAlgError):
-                point, before = Point(resolution), None
-            points.append(point)
-        return points
+                points[place], before = Point(resolution), None
+        return [points[place] for place in range(len(resolutions))]
 
     def _one(
         self, numbers: Numbers, resolution: Resolution, before: _Attempt | None
     ) -> tuple[Point, _Attempt]:
         """Finer nodes until nothing moves; and the fit on the coarsest, for the next problem."""
-        resolution = resolution._replace(reach=REACH)
+        resolution = _coarser(resolution)._replace(reach=REACH)
         first = self._attempt(numbers, resolution, before, _ROUGH, least_care=0)
         coarse, gap, evaluations = first, math.inf, first.found.evaluations
         for _ in range(_LEVELS):
@@ -180,6 +183,16 @@ class LossSolver:
             channel=channel,
             fitted=fine.report,
         )
+
+
+def _coarser(resolution: Resolution) -> Resolution:
+    """The one of which this is the finer one."""
+    return resolution._replace(
+        kappa_spacing=2 * resolution.kappa_spacing,
+        readout_spacing=2 * resolution.readout_spacing,
+        label_width=2 * resolution.label_width,
+        label_detail=max(resolution.label_detail - 1, 0),
+    )
 
 
 def _between(before: _Attempt, kappa: Float[Array, " K"]) -> Output:
