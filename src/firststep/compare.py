@@ -16,6 +16,7 @@ import numpy as np
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.results import (
+    LOSSES,
     Interrupted,
     Shown,
     Simulation,
@@ -137,8 +138,9 @@ class Comparison(Shown):
         return HEAD
 
     def notes(self) -> Iterator[str]:
-        if isinstance(self.prediction, Prediction) and self.prediction.bulk == "exact":
-            yield f"  {_finite_size(self.prediction)}"
+        found = self.prediction
+        if isinstance(found, Prediction) and np.all(np.isfinite(found.model_error)):
+            yield f"  {_finite_size(found)}"
         if self.simulation.interrupted:
             yield "interrupted: only the finished replicates are compared"
 
@@ -146,7 +148,7 @@ class Comparison(Shown):
 def _finite_size(found: Prediction) -> str:
     """The largest finite-size error of the theory, and its reason where that is large."""
     shares = np.ravel(found.model_error) / np.abs(np.ravel(found.risk))
-    worst = int(np.nanargmax(shares)) if np.any(np.isfinite(shares)) else 0
+    worst = int(np.argmax(shares))
     told = f"finite-size error of the predicted risk: about {per_cent(shares[worst])}"
     flagged = np.ravel(found.is_flagged)[worst]
     return f"{told}; {np.ravel(found.model_error_reason)[worst]}" if flagged else told
@@ -237,9 +239,20 @@ def _compared(
         raise
 
 
+def _by_ridge(prediction: Prediction | FeaturePrediction, found: Simulation) -> Iterator[str]:
+    """What both sides have at every ridge; with another loss not all of it."""
+    if found.problem.is_plain:
+        yield from BY_RIDGE
+        return
+    for name in (*LOSSES, *BY_RIDGE):
+        both = getattr(prediction, name), getattr(found, name).mean
+        if all(np.all(np.isfinite(values)) for values in both):
+            yield name
+
+
 def _quantities(prediction: Prediction | FeaturePrediction, found: Simulation) -> tuple[Row, ...]:
     ridges, once = found.problem.ridges, (math.nan,)
-    names = dict.fromkeys(BY_RIDGE, ridges)
+    names = dict.fromkeys(_by_ridge(prediction, found), ridges)
     if isinstance(prediction, Prediction) and prediction.problem.takes_step:
         names |= {
             name: once for name in OF_THE_STEP if np.all(np.isfinite(getattr(found, name).values))

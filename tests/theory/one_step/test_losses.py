@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from firststep import Problem, optimal, predict, spectral_law
+from firststep import Problem, compare, optimal, predict, spectral_law
 from firststep.errors import InvalidParameter
 from firststep.label_laws import label_law
 from firststep.losses import loss_of
@@ -160,3 +160,27 @@ def test_what_is_not_covered_is_refused() -> None:
     for ask in (optimal, spectral_law):
         with pytest.raises(InvalidParameter, match="loss"):
             ask(other)
+
+
+def test_a_comparison_shows_losses_and_error_rates() -> None:
+    """Theory and simulation of a classifier side by side, within the errors of the simulation."""
+    problem = Problem(
+        student="tanh",
+        teacher="z",
+        readout="ones",
+        alpha=2,
+        beta=1,
+        alpha0=4,
+        ridge=0.1,
+        loss="logistic",
+        labels="sign",
+        flip=0.05,
+    )
+    found = compare(problem, dimension=150, replicates=24, seed=3)
+    names = [row.quantity for row in found.quantities]
+    assert names[:4] == ["test_loss", "training_loss", "error_rate", "training_error_rate"]
+    assert "training_error" not in names
+    for name in ("test_loss", "error_rate"):
+        row = found[name]
+        assert abs(row.relative) < 0.02 or abs(row.z) < 3, name
+    assert "nan" not in str(found)

@@ -433,9 +433,10 @@ class Prediction(LossNumbers, Shown):
     def _trust(self) -> str:
         """A line on the model error of a single point."""
         reason = self.model_error_reason
-        if self.problem.dimension == math.inf or not self.is_flagged:
+        relative = self._model_errors[0].relative
+        if self.problem.dimension == math.inf or math.isnan(relative) or not self.is_flagged:
             return f"finite-size error: {reason}"
-        share = per_cent(self._model_errors[0].relative)
+        share = per_cent(relative)
         return f"may be {share} off: {reason}; check it or simulate"
 
     def _lines(self) -> list[str]:
