@@ -93,6 +93,18 @@ def curves() -> None:
         )
 
 
+def losses() -> None:
+    fit = dict(alpha=2, beta=1, alpha0=4, ridge=0.1, loss="logistic", labels="sign", dimension=1000)
+    for readout, limit in (("ones", 1.5), ("gaussian", 6.0)):
+        problem = Problem(student="tanh", teacher="z", readout=readout, **fit)
+        one = best(lambda p=problem: predict(p))
+        curve = best(lambda p=problem: predict(p, alpha=np.linspace(0.5, 5, 60)), 3)
+        print(
+            f"logistic loss, tanh, {readout}: {1e3 * one:.0f} ms (asked: under 100 ms for ones), "
+            f"60-point curve along alpha {curve:.1f} s (asked: under {limit:g} s)"
+        )
+
+
 def first_call() -> None:
     program = (
         "import time; t = time.perf_counter(); from firststep import Problem, predict;"
@@ -121,6 +133,7 @@ def main() -> None:
     with threadpool_limits(1):
         single()
         curves()
+        losses()
     first_call()
 
 

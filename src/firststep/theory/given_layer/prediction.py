@@ -160,7 +160,8 @@ class FeaturePrediction(LossNumbers, Shown):
             "dimension": sizes.dimension,
             "width": sizes.width,
             "samples": sizes.samples,
-            **plain_fields(self, *self._shown()),
+            **plain_fields(self, "risk", "training_error", *shown_of(self.problem)),
+            **plain_fields(self, "degrees_of_freedom"),
             "directions": {
                 "count": chosen.count,
                 "matrix": chosen.matrix,
@@ -178,7 +179,9 @@ class FeaturePrediction(LossNumbers, Shown):
 
     def _shown(self) -> dict[str, str]:
         """The numbers of the table with their words."""
-        shown = {**shown_of(self.problem), "risk": "test risk"}
+        shown = shown_of(self.problem)
+        if not self.problem.loss.is_margin:
+            shown = {**shown, "risk": "test risk"}
         if not self.has_other_loss:
             shown["training_error"] = "training error"
         return {**shown, "degrees_of_freedom": "degrees of freedom / samples"}
@@ -190,7 +193,8 @@ class FeaturePrediction(LossNumbers, Shown):
             for ridge, value in zip(ridges, np.atleast_1d(getattr(self, name)), strict=True):
                 where = f" at ridge {ridge:.4g}" if len(ridges) > 1 else ""
                 yield words + where, f"{value:.6g}"
-        yield "kernel lower bound", f"{self.kernel_lower_bound:.6g}"
+        if not self.problem.labels.is_binary:
+            yield "kernel lower bound", f"{self.kernel_lower_bound:.6g}"
         chosen = self.directions
         yield "directions conditioned on", f"{chosen.count} ({chosen.reason})"
         if chosen.count:

@@ -59,6 +59,8 @@ SHOWN = {
 }
 # Of the teacher itself, or of its square loss: of no use there.
 OF_THE_RIDGE = ("kernel_lower_bound", "tau_star", "tau_minimiser", "theorem_seven_bound")
+# Of an output that is on the scale of the labels, which a classifier's is not.
+AGAINST_THE_TEACHER = ("risk", "random_features_risk", "gain")
 FUNCTIONS = ("kappa", "learned_function", "target_function", "linear_coefficient", "error_by_kappa")
 
 
@@ -391,18 +393,19 @@ class Prediction(LossNumbers, Shown):
 
     def _shown(self) -> dict[str, str]:
         """The quantities of the table with their words."""
-        if not shown_of(self.problem):
+        of_a_loss = shown_of(self.problem)
+        if not of_a_loss:
             return SHOWN
-        return {
-            **shown_of(self.problem),
-            **{n: words for n, words in SHOWN.items() if n not in OF_THE_RIDGE},
-        }
+        loss = {"test_loss": "", "quadrature_error": SHOWN["quadrature_error"], **of_a_loss}
+        return {**loss, **{n: words for n, words in SHOWN.items() if n not in OF_THE_RIDGE}}
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table of a single point."""
         risk = float(self.risk)  # of a single point
         digits = {"quadrature_error": 3, "model_error": 2, "risk": 8}
         for name, words in self._shown().items():
+            if self.problem.loss.is_margin and name in AGAINST_THE_TEACHER:
+                continue
             value = getattr(self, name)
             if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
                 share = f" ({per_cent(value / risk)})" if name == "model_error" else ""
@@ -441,6 +444,8 @@ class Prediction(LossNumbers, Shown):
 
     def _lines(self) -> list[str]:
         names = list(self.fields)
+        if shown_of(self.problem):
+            return self._loss_lines(names)
         lines = [[*names, "risk", "±", "training error", "random features", "status"]]
         columns = [np.broadcast_to(self.fields[name], self.shape).ravel() for name in names]
         results = [np.ravel(v) for v in (self.risk, self.training_error, self.random_features_risk)]
@@ -449,15 +454,29 @@ class Prediction(LossNumbers, Shown):
             risk, *others = (f"{r[i]:.6g}" for r in results)
             numbers = [*(f"{c[i]:.5g}" for c in columns), risk, f"{errors[i]:.2g}", *others]
             lines.append([*numbers, str(status)])
-        half = _MOST_LINES // 2
-        if len(lines) > _MOST_LINES:
-            lines = [*lines[: half + 1], ["..."] * len(lines[0]), *lines[-half:]]
-        return aligned(lines)
+        return aligned(_some(lines))
+
+    def _loss_lines(self, names: list[str]) -> list[str]:
+        columns = [np.broadcast_to(self.fields[name], self.shape).ravel() for name in names]
+        shown = shown_of(self.problem)
+        columns += [np.ravel(getattr(self, name)) for name in shown]
+        rows = zip(zip(*columns, strict=True), np.ravel(self.status), strict=True)
+        lines = [[*(f"{value:.6g}" for value in row), str(status)] for row, status in rows]
+        heads = [name.replace("_", " ") for name in shown]
+        return aligned(_some([[*names, *heads, "status"], *lines]))
 
     def _repr_html_(self) -> str:
         if self.shape != ():
             return f"<pre>{html.escape(str(self))}</pre>"
         return super()._repr_html_()
+
+
+def _some(lines: list[list[str]]) -> list[list[str]]:
+    """The first and the last of many lines."""
+    half = _MOST_LINES // 2
+    if len(lines) <= _MOST_LINES:
+        return lines
+    return [*lines[: half + 1], ["..."] * len(lines[0]), *lines[-half:]]
 
 
 def _nearby_of_part(
