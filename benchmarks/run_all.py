@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 RUNS = (
     ["cpu_replicate.py"],
     ["cpu_replicate.py", "--student", "erf"],
+    ["losses.py"],
     ["workers.py"],
     ["memory.py"],
     ["theory_speed.py"],

@@ -2,7 +2,7 @@
 
 With curvatures d of the losses, which are zero for some rows, H = F^T diag(d) F/n + 2 ridge:
 
-    primal (n >= N)   unknown b; conjugate gradients while a step needs few products, else one N x N
+    primal (n >= N)   unknown b; conjugate gradients while few products do, else one N x N
                       Cholesky factorisation, or as in the dual where fewer rows than N have
                       curvature
     dual   (n <  N)   unknown c, b = F^T c, f = K c with K = F F^T, formed once; by Woodbury one
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ROWS = 1024  # handled at a time while a Hessian is summed up
 PRODUCTS = 25  # with a Hessian: about the time of its factorisation at N = 1000
+CHANCES = 3  # that are given to products before a fit does without
 PRODUCTS_FROM = 200  # unknowns: below, a factorisation costs next to nothing
 
 
@@ -116,7 +117,8 @@ class Primal(Geometry):
     def __init__(self, features: Float[Array, "n N"]) -> None:
         super().__init__(*features.shape)
         self._features = features
-        self._iterates = self.unknowns >= PRODUCTS_FROM
+        self._chances = CHANCES if self.unknowns >= PRODUCTS_FROM else 0
+        self._factor: Float[Array, "N N"] | None = None  # of an earlier Hessian
 
     def predict(self, coordinates: Float[Array, " k"]) -> Float[Array, " n"]:
         return self._features @ coordinates
@@ -136,13 +138,15 @@ class Primal(Geometry):
         return float(left @ right)
 
     def _by_products(self, asked: Asked) -> tuple[Float[Array, " k"], float] | None:
-        """Conjugate gradients; none if they take longer than a factorisation."""
+        """Conjugate gradients, in the metric of an earlier Hessian if there was one; none if they
+        take longer than a factorisation.
+        """
         free, n, width = asked.drift is not None, self.samples, self.unknowns
         weights = asked.bends / n
         residual = -np.append(asked.gradient, asked.drift if asked.drift is not None else 0.0)
-        step, way = np.zeros(width + 1), residual.copy()
-        square = float(residual @ residual)
-        enough = asked.accuracy**2 * square
+        enough = asked.accuracy**2 * float(residual @ residual)
+        step, way = np.zeros(width + 1), self._in_metric(residual, weights)
+        square = float(residual @ way)
         for _ in range(PRODUCTS):
             seen = weights * (self._features @ way[:width] + way[width])
             image = np.append(self.pull(seen) + 2 * asked.ridge * way[:width], seen.sum() * free)
@@ -151,11 +155,20 @@ class Primal(Geometry):
                 return None
             step += (square / bend) * way
             residual -= (square / bend) * image
-            square, before = float(residual @ residual), square
-            if square <= enough:
+            if float(residual @ residual) <= enough:
                 return step[:width], float(step[width])
-            way = residual + (square / before) * way
+            turned = self._in_metric(residual, weights)
+            square, before = float(residual @ turned), square
+            way = turned + (square / before) * way
         return None
+
+    def _in_metric(
+        self, residual: Float[Array, " k1"], weights: Float[Array, " n"]
+    ) -> Float[Array, " k1"]:
+        if self._factor is None:
+            return residual.copy()
+        inner, _ = lapack.dpotrs(self._factor, residual[:-1], lower=1)
+        return np.append(inner, residual[-1] / max(float(weights.sum()), 1e-300))
 
     def among(self, active: Int[Array, " A"]) -> Float[Array, "A A"]:
         rows = self._features[active]
@@ -171,11 +184,11 @@ class Primal(Geometry):
         """By products with H while they are few, else from H itself, or by the rows with curvature
         where these are fewer than the unknowns.
         """
-        if self._iterates and asked.accuracy > 0:
+        if self._chances > 0 and asked.accuracy > 0:
             found = self._by_products(asked)
             if found is not None:
                 return found
-            self._iterates = False  # smaller ridges need more of them
+            self._chances -= 1  # smaller ridges need more of them
         active = np.flatnonzero(asked.bends)
         if len(active) <= self.unknowns:
             return self.woodbury(asked)
@@ -188,6 +201,7 @@ class Primal(Geometry):
             )
         np.einsum("ii->i", hessian)[:] += 2 * asked.ridge
         factor = _cholesky(hessian)
+        self._factor = factor if self._chances > 0 else None
         inner, _ = lapack.dpotrs(factor, asked.gradient, lower=1)
         if asked.drift is None:
             return -inner, 0.0
