@@ -19,6 +19,7 @@ RUNS = (
     ["theory_speed.py"],
     ["sweep_machinery.py"],
     ["explorer.py"],
+    ["finite_size.py"],
     ["trained_layer.py"],
     ["estimators.py"],
 )

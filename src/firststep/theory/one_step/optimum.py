@@ -14,7 +14,7 @@ import numpy as np
 from firststep.checks import number
 from firststep.errors import InvalidParameter, NotConverged, nearest
 from firststep.problem import Problem
-from firststep.results import Shown, plain
+from firststep.results import Shown, per_cent, plain
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.step import refuse_other_losses
@@ -82,6 +82,9 @@ class Optimum(Shown):
             end = "" if limit is None else f"  (at the end of the range: {name} -> {limit})"
             yield name, f"{self.values[name]:.6g}{end}"
         yield "risk", f"{self.risk:.8g}"
+        error = float(self.prediction.model_error)
+        if math.isfinite(error):
+            yield "its finite-size error, about", f"{error:.2g} ({per_cent(error / self.risk)})"
         for i, j in itertools.combinations_with_replacement(range(len(self.over)), 2):
             one, other = self.over[i], self.over[j]
             below = f"(dlog {one})^2" if i == j else f"(dlog {one} dlog {other})"
