@@ -199,3 +199,10 @@ def test_many_command_lines(
 @pytest.mark.slow
 def test_many_calls() -> None:
     check_public_calls(2000, 1)
+
+
+def test_a_name_of_several_lines_is_one_line() -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        Problem(student="tanh", teacher="sin", alpha=1, beta=1, **{"a\nb": 1})
+    assert str(caught.value).startswith("a b must be a field of Problem")
+    assert "\n" not in str(caught.value)

@@ -22,7 +22,8 @@ class Fault:
     hint: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.parameter} must be {self.allowed}; got {self.given}"
+        # A name that somebody made up may be of several lines.
+        text = f"{shown(self.parameter)} must be {self.allowed}; got {self.given}"
         return f"{text} ({self.hint})" if self.hint else text
 
     def at(self, parameter: str) -> Fault:
