@@ -244,7 +244,7 @@ def _by_ridge(prediction: Prediction | FeaturePrediction, found: Simulation) -> 
     if found.problem.is_plain:
         yield from BY_RIDGE
         return
-    for name in (*LOSSES, *BY_RIDGE):
+    for name in (each for each in (*LOSSES, *BY_RIDGE) if each in found.measurements):
         both = getattr(prediction, name), getattr(found, name).mean
         if all(np.all(np.isfinite(values)) for values in both):
             yield name

@@ -123,7 +123,7 @@ def test_one_replicate_by_hand(case: str, backend_name: str) -> None:
             mine["test_loss"] = (up * loss.value(1.0, f) + (1 - up) * loss.value(-1.0, f)).mean()
             mine["error_rate"] = (up * (f < 0) + (1 - up) * (f > 0)).mean()
             mine["training_error_rate"] = (y * at.predicted < 0).mean()
-            mine["risk"] = (up * (1 - f) ** 2 + (1 - up) * (1 + f) ** 2).mean()
+            mine["risk"] = ((2 * up - 1 - f) ** 2).mean()
         else:
             mine["risk"] = ((f - s_test) ** 2).mean()
             noise = asked.noise**2 * asked.noise_law.second_moment
@@ -370,17 +370,21 @@ def test_the_theory_refuses_what_it_does_not_know(changes: dict[str, Any]) -> No
     asked = Problem(student="tanh", teacher="tanh", alpha=2, beta=1, **changes)
     name = next(iter(changes)).replace("_", "-")
     layer = first_layer(asked, 20)
-    for ask in (
-        lambda: firststep.predict(asked),
+    asks = [
         lambda: firststep.optimal(asked),
         lambda: firststep.spectral_law(asked),
         lambda: firststep.small_step(asked.replace(step_exponent=0)),
-        lambda: firststep.predict_features(layer.after, asked, layer.teacher),
         lambda: firststep.check_layers(asked.replace(dimension=50)),
-        lambda: firststep.compare(asked, 20),
         lambda: firststep.spectrum(asked, "weights", 20),
-    ):
-        with pytest.raises(InvalidParameter, match=f"{name} must be left at its default") as caught:
+    ]
+    if name == "noise-law":
+        asks += [
+            lambda: firststep.predict(asked),
+            lambda: firststep.predict_features(layer.after, asked, layer.teacher),
+            lambda: firststep.compare(asked, 20),
+        ]
+    for ask in asks:
+        with pytest.raises(InvalidParameter, match=f"{name} must be ") as caught:
             ask()
         assert "\n" not in str(caught.value)
 

@@ -239,7 +239,7 @@ def _kinds(experiment: Experiment) -> dict[str, Kind]:
         sizes = [float(d) for d in dict.fromkeys(asked)]
         found["predict"] = Kind(
             prefix="theory_",
-            numbers=PREDICTED,
+            numbers=(*PREDICTED, *LOSSES),
             columns=("bulk", "dimension"),
             lead={"bulk": list(experiment.bulks), "theory_dimension": sizes},
             axes=axes,

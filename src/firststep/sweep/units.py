@@ -18,6 +18,7 @@ import numpy as np
 
 from firststep.errors import FirststepError
 from firststep.problem import Problem
+from firststep.results import LOSSES
 from firststep.simulation.kinds import MODELS
 from firststep.simulation.running.simulate import PER_RIDGE, simulate
 from firststep.store import DONE, LOST, REFUSED, Record, canonical, clean, key_of
@@ -104,7 +105,8 @@ class Predictions:
 
     def _together(self) -> list[tuple[dict[str, float | None], str]]:
         found = solve_together(self.problems, self.bulk)
-        columns = {name: np.broadcast_to(getattr(found, name), found.shape) for name in PREDICTED}
+        names = PREDICTED if found.problem.is_plain else (*PREDICTED, *LOSSES)
+        columns = {name: np.broadcast_to(getattr(found, name), found.shape) for name in names}
         answers: list[tuple[dict[str, float | None], str]] = []
         residuals = np.ravel(found.residual)
         for status, residual, *values in zip(

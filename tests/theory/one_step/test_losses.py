@@ -184,3 +184,13 @@ def test_a_comparison_shows_losses_and_error_rates() -> None:
         row = found[name]
         assert abs(row.relative) < 0.02 or abs(row.z) < 3, name
     assert "nan" not in str(found)
+
+
+def test_a_comparison_of_real_labels_has_no_error_rates() -> None:
+    problem = Problem(
+        student="erf", teacher="sin", alpha=2, beta=1, ridge=0.05, loss="huber:0.5", noise=0.5
+    )
+    found = compare(problem, dimension=100, replicates=8)
+    names = [row.quantity for row in found.quantities]
+    assert names[:4] == ["test_loss", "training_loss", "output_alignment", "risk"]
+    assert abs(found["test_loss"].z) < 4

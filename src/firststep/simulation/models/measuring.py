@@ -92,7 +92,7 @@ def _more_sums(
         if is_binary:
             up = data.chances(truth)[:, None]
             ones, wrong = backend.xp.ones_like(predicted), half_step(-predicted, backend.xp)
-            square = up * (1 - predicted) ** 2 + (1 - up) * (1 + predicted) ** 2
+            square = (2 * up - 1 - predicted) ** 2  # against E[y | x], as the theory has it
             loss = up * targets.loss.value(ones, predicted)
             loss = loss + (1 - up) * targets.loss.value(-ones, predicted)
             wrong = up * wrong + (1 - up) * (1 - wrong)
