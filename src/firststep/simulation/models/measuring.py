@@ -77,8 +77,8 @@ def _more_sums(
 ) -> tuple[Array, ...]:
     """The same, then l(y, f), the 0-1 error, f u and f^2, u = <x, theta>.
 
-    Binary labels of the test set are not drawn: all is averaged over y with P(y = 1 | x), e^2 is
-    (y - f)^2 and the teacher E[y | x]. Of real labels the noise is drawn, but for the square loss.
+    Binary labels of the test set are not drawn: all is averaged over y with P(y = 1 | x), and the
+    teacher is E[y | x]. Of real labels the noise is drawn, but for the square loss.
     """
     design, backend, bins = data.design, data.backend, len(KAPPA_CENTERS)
     targets, noise = design.targets, data.replicate.noise

@@ -41,20 +41,10 @@ if TYPE_CHECKING:
 
 
 def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
-    """The exact asymptotic risk of a problem, and what explains it: a ``Prediction``.
+    """The theory of a problem, of arrays of its numbers, or of JAX arrays of them.
 
-    ``bulk="exact"`` is the true network. ``bulk="isotropic"`` replaces the covariance of the
-    trained rows by a multiple of the identity: the spiked random features model of [Cui], which
-    ``simulate(model="spiked")`` draws.
-
-    Any of alpha, beta, alpha0, step, ridge and noise may be given as arrays, which are broadcast
-    and solved together; several ridge values in the problem are an array too. With JAX arrays that
-    are being differentiated or traced the answer is a ``Differentiable`` whose risk and
-    training_error are JAX arrays.
-
-    d = infinity: the large step (step_exponent 0.5), the small step (0) or none. Finite
-    ``dimension``: any exponent, with the corrections of order 1/d from the mean of the features. A
-    single problem that cannot be solved raises ``NotConverged``.
+    What the public ``predict`` (firststep.predicting, which says it all) asks for; it adds the
+    dimension and the check.
     """
     begin = time.perf_counter()
     problem = Problem.asked(problem)
