@@ -157,7 +157,10 @@ class Huber(_Residual):
     meaning = "r^2, and 2 DELTA |r| - DELTA^2 beyond DELTA"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", number("loss", self.delta, 0, strict=True))
+        delta = number("loss", self.delta)
+        if not delta > 0:
+            raise InvalidParameter("loss", "huber:DELTA with DELTA above 0", delta)
+        object.__setattr__(self, "delta", delta)
 
     def value(self, y: Float[Array, "*s"], f: Float[Array, "*s"]) -> Float[Array, "*s"]:
         xp, size = library_of(f).xp, abs(y - f)
