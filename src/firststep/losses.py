@@ -157,9 +157,9 @@ class Huber(_Residual):
     meaning = "r^2, and 2 DELTA |r| - DELTA^2 beyond DELTA"
 
     def __post_init__(self) -> None:
-        delta = number("loss", self.delta)
+        delta = number("loss", self.delta, -math.inf)
         if not delta > 0:
-            raise InvalidParameter("loss", "huber:DELTA with DELTA above 0", delta)
+            raise InvalidParameter("loss", "huber:DELTA with DELTA > 0", delta)
         object.__setattr__(self, "delta", delta)
 
     def value(self, y: Float[Array, "*s"], f: Float[Array, "*s"]) -> Float[Array, "*s"]:
