@@ -370,6 +370,10 @@ def never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--student", "tahn"], "did you mean tanh?"),
         (["--export", "page.txt"], "export must be the name of an .html file"),
         (["--export", "/nowhere/page.html"], "export must be a file in a folder that exists"),
+        (
+            ["--student", "tanh", "--teacher", "z", "--labels", "sign", "--loss", "logistic"],
+            "left at its default in the explorer",
+        ),
     ],
 )
 def test_bad_flags(flags: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
