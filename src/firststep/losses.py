@@ -314,10 +314,7 @@ class SquaredHinge(Loss):
 
 
 def _sigmoid(u: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """1/(1 + exp(-u)), without overflow."""
-    xp = library_of(u).xp
-    small = xp.exp(-abs(u))
-    return xp.where(u >= 0, 1.0, small) / (1 + small)
+    return library_of(u).special.expit(u)
 
 
 ALLOWED = "square, logistic, hinge, squared-hinge, huber:DELTA or quantile:THETA"

@@ -256,6 +256,12 @@ class Problem(Record):
         """The fields that make it another question than ridge regression on real labels."""
         return tuple(n for n, value in LATER.items() if _plain(getattr(self, n)) != value)
 
+    def refuse_beyond_plain(self, allowed: str, hint: str) -> None:
+        """Say so if it is one, where only ridge regression on real labels is known."""
+        for name in self.beyond_plain():
+            given = str(getattr(self, name))
+            raise InvalidParameter(name.replace("_", "-"), allowed, given, hint)
+
     @property
     def ridges(self) -> tuple[float, ...]:
         """The ridge values, always as a tuple."""

@@ -66,10 +66,8 @@ def explore(
 def _checked(fields: dict[str, Any]) -> Problem:
     """A problem that the page can show: one ridge, within its bounds, with a theory."""
     problem = Problem(**fields)
-    for name in problem.beyond_plain():
-        hint = "predict, simulate and compare have it"
-        told_of, allowed = name.replace("_", "-"), "left at its default in the explorer"
-        raise InvalidParameter(told_of, allowed, str(getattr(problem, name)), hint)
+    hint = "predict, simulate and compare have it"
+    problem.refuse_beyond_plain("left at its default in the explorer", hint)
     told = problem.to_dict()
     if "alpha0" not in problem.model_fields_set:
         del told["alpha0"]

@@ -52,10 +52,8 @@ class Residual(NamedTuple):
 
 def refuse_other_losses(problem: Problem) -> None:
     """The equations here are those of ridge regression on real labels with Gaussian noise."""
-    for name in problem.beyond_plain():
-        hint = "predict(...) or simulate(...) may have it"
-        told, allowed = name.replace("_", "-"), "left at its default here"
-        raise InvalidParameter(told, allowed, str(getattr(problem, name)), hint)
+    hint = "predict(...) or simulate(...) may have it"
+    problem.refuse_beyond_plain("left at its default here", hint)
 
 
 def refuse_noise_laws(problem: Problem) -> None:

@@ -59,17 +59,27 @@ def test_sums(
         predicted = predictions(inputs, start, count)
         square = (predicted - truth[:, None]) ** 2
         inside = kappa_indicators(inputs @ direction, backend.xp, backend.dtype)
-        new = (
-            square.sum(axis=0),
-            (square**2).sum(axis=0),
-            inside.sum(axis=0),
-            inside.T @ predicted,
-            inside.T @ truth,
-        )
+        new = _block_sums(square, inside, predicted, truth)
         return tuple(old + more for old, more in zip(carry, new, strict=True))
 
     zero = tuple(map(backend.zeros, ((columns,), (columns,), (bins,), (bins, columns), (bins,))))
     return backend.fold(add_block, zero, design.test_samples, design.block)
+
+
+def _block_sums(
+    square: Float[Array, "count ridges"],
+    inside: Float[Array, "count bins"],
+    predicted: Float[Array, "count ridges"],
+    truth: Float[Array, " count"],
+) -> tuple[Array, ...]:
+    """Of a block: e^2, e^4, and by bins of kappa the count, prediction and teacher."""
+    return (
+        square.sum(axis=0),
+        (square**2).sum(axis=0),
+        inside.sum(axis=0),
+        inside.T @ predicted,
+        inside.T @ truth,
+    )
 
 
 def _more_sums(
@@ -106,11 +116,7 @@ def _more_sums(
                 loss = targets.loss.value(labels[:, None], predicted)
         inside = kappa_indicators(inputs @ direction, backend.xp, backend.dtype)
         new = (
-            square.sum(axis=0),
-            (square**2).sum(axis=0),
-            inside.sum(axis=0),
-            inside.T @ predicted,
-            inside.T @ truth,
+            *_block_sums(square, inside, predicted, truth),
             loss.sum(axis=0),
             wrong.sum(axis=0),
             (inputs @ theta) @ predicted,
