@@ -31,7 +31,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"kinks"},
         {"parsing"},
         {"activations"},
-        {"teacher_terms"},
+        {"teacher_terms", "bayes", "label_faults"},
         {"problem", "inputs"},
         {"given_layer"},
         {"results"},
@@ -53,7 +53,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"in_parts", "threads", "devices"},
         {"library"},
         {"batches", "linear_algebra", "quadrature"},
-        {"newton", "neuron_moments"},
+        {"newton", "neuron_moments", "crossings"},
     ],
     "theory": [
         {"student", "binary"},
@@ -64,7 +64,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "theory/closed_forms": [{"small_step", "bound"}, {"weights"}],
     "theory/one_step": [
-        {"question", "labels", "system"},
+        {"question", "labels", "system", "least_error", "words"},
         {"nodes"},
         {"moments", "resolvent"},
         {"response", "mean"},

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firststep import InvalidParameter, Problem, readout_law
-from firststep.problem import LATER
+from firststep.label_faults import LATER
 from tests.backends import jnp, needs_jax
 
 GOOD = dict(student="tanh", teacher="sin", alpha=3, beta=1)

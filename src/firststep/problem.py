@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from firststep.activations import Activation, JaxActivation, activation
+from firststep.bayes import least_error
 from firststep.checks import (
     LARGEST_RIDGE,
     MAX_SIZE,
@@ -23,11 +23,15 @@ from firststep.checks import (
     ridge_values,
 )
 from firststep.errors import Fault, InvalidParameter
+from firststep.label_faults import LATER, of_the_labels, of_the_losses, plain_value
 from firststep.label_laws import LabelLaw, label_law
 from firststep.losses import Loss, loss_of
 from firststep.noise_laws import NoiseLaw, noise_law_of
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.records import Record, underscored
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
 
 
 def _field(check: Callable[[Any], Any]) -> BeforeValidator:
@@ -194,58 +198,7 @@ class Problem(Record):
 
     @classmethod
     def _together(cls, table: Mapping[str, Any], made: Problem | None) -> list[Fault]:
-        return [] if made is None else [*made._of_the_labels(), *made._of_the_losses()]
-
-    def _of_the_labels(self) -> Iterator[Fault]:
-        """What the law of the labels has no use for, and a teacher of one class only."""
-        law, given = str(self.labels), {name: _plain(getattr(self, name)) for name in LATER}
-        others = ("noise_law",) if self.labels.is_binary else ("flip", "threshold")
-        for name in others:
-            if given[name] != LATER[name]:
-                hint = "" if self.labels.is_binary else "try labels sign, for y = +-1"
-                allowed = f"{LATER[name]} with labels {law}".replace("0.0", "0")
-                yield Fault(name.replace("_", "-"), allowed, str(given[name]), hint)
-        if self.labels.kind == "logit" and self.noise > 0:
-            hint = "its labels are random by themselves"
-            yield Fault("noise", f"0 with labels {law}", f"{self.noise:g}", hint)
-        if self.labels.kind == "sign" and self.noise == 0:
-            yield from self._of_one_class()
-
-    def _of_one_class(self) -> Iterator[Fault]:
-        """The range of the teacher, on inputs of which none is rarer than 1e-8."""
-        points = np.unique(np.concatenate([np.linspace(-5.6, 5.6, 4001), self.teacher.kinks]))
-        with np.errstate(all="ignore"):
-            values = self.teacher.evaluate(points)
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        if low < self.threshold < high:
-            return
-        seen = f"the teacher is from {low:.4g} to {high:.4g}, so all labels are of one class"
-        if self.threshold == 0:
-            allowed = "a function that changes its sign, with labels sign"
-            yield Fault("teacher", allowed, str(self.teacher), f"{seen}; try a threshold")
-        else:
-            allowed = f"between {low:.4g} and {high:.4g}, the range of the teacher"
-            yield Fault("threshold", allowed, f"{self.threshold:g}", "all labels are of one class")
-
-    def _of_the_losses(self) -> Iterator[Fault]:
-        """Losses that do not fit the labels, and ridges without which there is no minimum."""
-        of_margins = {True: "binary", False: "real"}
-        is_square = self.loss.name == "square"
-        if not is_square and self.loss.is_margin != self.labels.is_binary:
-            allowed = ("square, huber:DELTA or quantile:THETA with real labels", "sign")
-            if self.labels.is_binary:
-                allowed = ("square, logistic, hinge or squared-hinge with binary labels", "real")
-            hint = f"{self.loss.name} is a loss of {of_margins[self.loss.is_margin]} labels"
-            yield Fault("loss", allowed[0], str(self.loss), f"{hint}: try labels {allowed[1]}")
-        if self.step_loss.name not in ("square", "logistic"):
-            why = "it has no gradient" if not self.step_loss.is_smooth else "only these are known"
-            yield Fault("step-loss", "square or logistic", str(self.step_loss), why)
-        elif self.step_loss.is_margin and not self.labels.is_binary:
-            hint = "logistic is a loss of binary labels: try labels sign"
-            yield Fault("step-loss", "square with real labels", str(self.step_loss), hint)
-        if not (is_square and not self.intercept) and min(self.ridges) == 0:
-            what = f"loss {self.loss}" if not is_square else "an intercept"
-            yield Fault("ridge", f"positive with {what}", "0", "there may be no minimum")
+        return [] if made is None else [*of_the_labels(made), *of_the_losses(made)]
 
     @property
     def is_plain(self) -> bool:
@@ -254,7 +207,7 @@ class Problem(Record):
 
     def beyond_plain(self) -> tuple[str, ...]:
         """The fields that make it another question than ridge regression on real labels."""
-        return tuple(n for n, value in LATER.items() if _plain(getattr(self, n)) != value)
+        return tuple(n for n, value in LATER.items() if plain_value(getattr(self, n)) != value)
 
     def refuse_beyond_plain(self, allowed: str, hint: str) -> None:
         """Say so if it is one, where only ridge regression on real labels is known."""
@@ -320,6 +273,19 @@ class Problem(Record):
     def kernel_lower_bound(self) -> float:
         """m2* - c0*^2 - c1*^2: what no fixed kernel or linear model can beat ([Ba] Prop. 1)."""
         return self.teacher.moments.nonlinear_variance
+
+    @property
+    def bayes_error_rate(self) -> float:
+        """E min(P(y = 1 | x), P(y = -1 | x)): what no classifier can beat; nan for real labels."""
+        if not self.labels.is_binary:
+            return math.nan
+        return least_error(self.label_probability, self.teacher.kinks)
+
+    def label_probability(self, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """P(y = 1 | u) of binary labels, u = <x, theta>."""
+        return self.labels.probability(
+            self.teacher.evaluate(u), noise=self.noise, threshold=self.threshold, flip=self.flip
+        )
 
     # Notation of the papers ----------------------------------------------------------------------
 
@@ -435,7 +401,7 @@ class Problem(Record):
     def _require_plain(self, paper: str) -> None:
         for name, value in LATER.items():
             word = str(value).lower()
-            is_default = _plain(getattr(self, name)) == value
+            is_default = plain_value(getattr(self, name)) == value
             self._require(name, is_default, f"{word} in {paper}'s notation")
 
     def _require(self, name: str, holds: bool, allowed: str) -> None:
@@ -456,7 +422,7 @@ class Problem(Record):
         """Every field as a plain value, those that ``to_dict`` leaves out too."""
         values = super().to_dict()
         for name in ("student", "teacher", "readout", *LATER):
-            values[name] = _plain(values[name])
+            values[name] = plain_value(values[name])
         values["ridge"] = list(self.ridge) if isinstance(self.ridge, tuple) else self.ridge
         values["dimension"] = "inf" if self.dimension == math.inf else int(self.dimension)
         return values
@@ -471,22 +437,6 @@ class Problem(Record):
         return f"Problem({', '.join(parts)})"
 
     __repr__ = __str__
-
-
-# Fields that came later, with their defaults as plain values: left out of ``to_dict`` there.
-LATER = {
-    "loss": "square",
-    "labels": "real",
-    "flip": 0.0,
-    "threshold": 0.0,
-    "intercept": False,
-    "step_loss": "square",
-    "noise_law": "gaussian",
-}
-
-
-def _plain(value: object) -> object:
-    return value if isinstance(value, int | float) else str(value)
 
 
 _RATIO = ("alpha", "beta")  # of the two conventions of the ridge

@@ -112,4 +112,4 @@ def test_step_function_where_the_teacher_is_the_threshold() -> None:
     assert labels.jumps.start == 0.5
     assert np.allclose(labels.jumps.sizes, 0.5)
     np.testing.assert_allclose(labels.jumps.places, 0, atol=1e-8)
-    assert labels.best_error == pytest.approx(0.25, abs=1e-9)
+    assert labels.direction_error(1.0, 0.0) == pytest.approx(0.25, abs=1e-9)

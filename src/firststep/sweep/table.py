@@ -15,7 +15,8 @@ import numpy as np
 
 from firststep import writing
 from firststep.errors import BackendUnavailable
-from firststep.problem import LATER, Problem
+from firststep.label_faults import LATER
+from firststep.problem import Problem
 from firststep.results import LOSSES
 from firststep.simulation.models.measuring import SCALARS
 from firststep.store import DONE, key_of

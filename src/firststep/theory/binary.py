@@ -25,26 +25,18 @@ import numpy as np
 from scipy.special import ndtr
 
 from firststep.activations import Activation
+from firststep.bayes import least_error
 from firststep.label_laws import LabelLaw
 from firststep.losses import Loss
+from firststep.numerics.crossings import Jumps, jumps_of
 from firststep.numerics.quadrature import REACH, gaussian_panels, shifted_moments
 
 if TYPE_CHECKING:
     from firststep.problem import Problem
     from firststep.typing import Array, Float
 
-_SCAN = 4001  # points of the search for crossings: nearer ones than 0.004 are not told apart
-_HALVINGS = 60  # of an interval of the scan: down to rounding
 _INNER = 80  # nodes of the integral over zeta' where nothing is narrow
 _OUTER = 240  # of integrals over zeta that are done once
-
-
-class Jumps(NamedTuple):
-    """A step function: its value at -infinity, and its jumps."""
-
-    start: float  # L
-    places: Float[Array, " j"]  # r
-    sizes: Float[Array, " j"]  # J
 
 
 class Given(NamedTuple):
@@ -117,17 +109,7 @@ class BinaryLabels:
     @cached_property
     def jumps(self) -> Jumps:
         """Of the sign law without noise and flips."""
-        inside = [k + side for k in self.teacher.kinks for side in (-1e-9, 1e-9)]
-        scan = np.linspace(-REACH, REACH, _SCAN) + 1.2345e-4  # no crossing stands on a point
-        scan = np.sort(np.concatenate([scan, [x for x in inside if abs(x) < REACH]]))
-        level = self._level(scan)
-        changes = np.flatnonzero(np.diff(level))
-        low, high = scan[changes], scan[changes + 1]
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            before = self._level(middle) == level[changes]
-            low, high = np.where(before, middle, low), np.where(before, high, middle)
-        return Jumps(float(level[0]), (low + high) / 2, np.diff(level)[changes])
+        return jumps_of(self._level, self.teacher.kinks)
 
     @property
     def is_sure(self) -> bool:
@@ -200,9 +182,12 @@ class BinaryLabels:
         weights = self.moments[:, :, None] * np.array([1.0, 4.0, 1.0]) / 6
         return nodes.ravel(), weights.reshape(3, -1)
 
-    @cached_property
-    def best_error(self) -> float:
-        """The 0-1 error of the best classifier that knows u."""
-        g, mass = gaussian_panels(np.linspace(-REACH, REACH, 1001), 4)
-        plus = self.probability(g)
-        return float(np.sum(mass * np.minimum(plus, 1 - plus)))
+    def direction_error(self, gamma: float, rho: float) -> float:
+        """E min(P, 1 - P), P(kappa) = P(y = 1 | kappa): the least 0-1 error of whoever knows the
+        law of the labels and of an input only kappa = x . v/|v|; u = gamma kappa + rho zeta.
+        """
+
+        def probability(kappa: Float[Array, " z"]) -> Float[Array, " z"]:
+            return self.given(0 * kappa, 0 * kappa, gamma * kappa, rho).plus
+
+        return least_error(self.probability if rho == 0 else probability)

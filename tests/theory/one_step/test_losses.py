@@ -194,3 +194,29 @@ def test_a_comparison_of_real_labels_has_no_error_rates() -> None:
     names = [row.quantity for row in found.quantities]
     assert names[:4] == ["test_loss", "training_loss", "output_alignment", "risk"]
     assert abs(found["test_loss"].z) < 4
+
+
+def test_least_error_rates() -> None:
+    """Sign labels of a linear teacher: flips alone, and the angle between step and teacher."""
+    problem = Problem(
+        student="tanh", teacher="z", alpha=2, beta=1, readout="ones", labels="sign", flip=0.1
+    )
+    found = predict(problem, alpha0=np.array([0.0, 2.0, 5.0]))
+    np.testing.assert_allclose(found.bayes_error_rate, 0.1, atol=1e-12)
+    angle = np.arccos(found.alignment) / np.pi
+    np.testing.assert_allclose(found.direction_error_rate[1:], 0.1 + 0.8 * angle[1:], atol=1e-9)
+    assert np.isnan(found.direction_error_rate[0])
+    assert np.all(found.error_rate[1:] > found.bayes_error_rate[1:])
+    assert "least error rate of any classifier" in str(found[1])
+
+
+def test_bayes_error_rate_by_sampling() -> None:
+    problem = Problem(
+        student="tanh", teacher="z*z-1", alpha=2, beta=1, labels="sign", noise=0.5, threshold=0.3
+    )
+    u = np.random.default_rng(0).standard_normal(400_000)
+    plus = problem.label_probability(u)
+    sampled = np.minimum(plus, 1 - plus)
+    error = sampled.std() / np.sqrt(u.size)
+    assert abs(problem.bayes_error_rate - sampled.mean()) < 4 * error
+    assert np.isnan(problem.replace(labels="real", threshold=0.0).bayes_error_rate)

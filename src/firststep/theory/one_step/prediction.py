@@ -20,8 +20,15 @@ from firststep.theory.closed_forms.bound import TauStar, tau_star
 from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
 from firststep.theory.loss_numbers import NOT_CALIBRATED, LossNumbers, shown_of
 from firststep.theory.one_step.error_split import ErrorSplit
+from firststep.theory.one_step.least_error import (
+    LeastError,
+    bayes_error,
+    direction_error,
+    least_errors,
+)
 from firststep.theory.one_step.model_error import ModelError
 from firststep.theory.one_step.solve import Point
+from firststep.theory.one_step.words import AGAINST_THE_TEACHER, OF_THE_LABELS, OF_THE_RIDGE, SHOWN
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -37,30 +44,6 @@ SHOWN_TO = 5.0  # |kappa| up to which functions are shown: beyond, there is next
 NEARBY = 1000  # d of the networks that a number at d = infinity is compared with
 _MOST_LINES = 61  # of the text of an array: more than a screen says nothing
 
-# Quantities of the table, with the words that explain them.
-SHOWN = {
-    "risk": "test risk",
-    "quadrature_error": "  its numerical error, at most about",
-    "model_error": "  its finite-size error, about",
-    "training_error": "training error",
-    "random_features_risk": "random features (no step)",
-    "gain": "gain over random features",
-    "kernel_lower_bound": "kernel lower bound",
-    "alignment": "alignment of the step with the teacher",
-    "gradient_norm": "gradient norm |v|",
-    "spike_strength": "spike strength",
-    "bulk_variance": "bulk variance",
-    "degrees_of_freedom": "degrees of freedom / samples",
-    "tau_star": "tau*, best one-step feature misfit",
-    "tau_minimiser": "  reached at kappa =",
-    "theorem_seven_bound": "bound of [Ba] Theorem 7 (C = 1)",
-    "outlier": "top singular value of W1",
-    "outlier_overlap": "  squared overlap of its vector with the teacher",
-}
-# Of the teacher itself, or of its square loss: of no use there.
-OF_THE_RIDGE = ("kernel_lower_bound", "tau_star", "tau_minimiser", "theorem_seven_bound")
-# Of an output that is on the scale of the labels, which a classifier's is not.
-AGAINST_THE_TEACHER = ("risk", "random_features_risk", "gain")
 FUNCTIONS = ("kappa", "learned_function", "target_function", "linear_coefficient", "error_by_kappa")
 
 
@@ -119,6 +102,24 @@ class Prediction(LossNumbers, Shown):
     def _reported(self, name: str) -> Values:
         good = (getattr(p.report, name) if p.is_good else math.nan for p in self.points)
         return self._shaped(list(good))
+
+    @cached_property
+    def bayes_error_rate(self) -> Values:
+        """The 0-1 error that no classifier can beat; nan for real labels."""
+        return self._least(bayes_error)
+
+    @cached_property
+    def direction_error_rate(self) -> Values:
+        """The least 0-1 error of whoever knows of an input only kappa = x . v/|v|; nan for real
+        labels and without a step.
+        """
+        return self._least(direction_error)
+
+    def _least(self, error: LeastError) -> Values:
+        noise = self.fields.get("noise", np.asarray(self.problem.noise))
+        noises = np.broadcast_to(noise, self.shape).ravel()
+        alignments = self.step_constants["alignment"]
+        return self._shaped(least_errors(error, self.problem, noises, alignments))
 
     @property
     def quadrature_error(self) -> Values:
@@ -397,7 +398,9 @@ class Prediction(LossNumbers, Shown):
         if not of_a_loss:
             return SHOWN
         loss = {"test_loss": "", "quadrature_error": SHOWN["quadrature_error"], **of_a_loss}
-        return {**loss, **{n: words for n, words in SHOWN.items() if n not in OF_THE_RIDGE}}
+        best = OF_THE_LABELS if self.problem.labels.is_binary else {}
+        ridge = {n: words for n, words in SHOWN.items() if n not in OF_THE_RIDGE}
+        return {**loss, **best, **ridge}
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table of a single point."""
