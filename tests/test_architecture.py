@@ -64,7 +64,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "theory/closed_forms": [{"small_step", "bound"}, {"weights"}],
     "theory/one_step": [
-        {"question", "labels", "system", "least_error", "words"},
+        {"question", "free_functions", "labels", "system", "least_error", "words"},
         {"nodes"},
         {"moments", "resolvent"},
         {"response", "mean"},

@@ -281,9 +281,13 @@ def test_losses_and_labels_have_flags(capsys: pytest.CaptureFixture[str]) -> Non
     for name in ("error_rate", "test_loss", "training_loss", "training_error_rate"):
         assert found[name]["mean"] == pytest.approx(getattr(direct, name).mean)
     size = ["--dimension", "40"]
-    for command in (["optimize"], ["spectrum", *size]):
-        assert run([*command, *BASE, *flags]) == 2
-        assert "loss must be left at its default" in capsys.readouterr().err
+    assert run(["spectrum", *size, *BASE, *flags]) == 2
+    assert "loss must be left at its default" in capsys.readouterr().err
+    told = ["--over", "ridge", "--objective", "test-loss", "--readout", "ones"]
+    assert run(["optimize", *BASE, *flags, *told, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["objective"] == "test_loss"
+    assert run(["optimize", *BASE, *flags, "--objective", "accuracy"]) == 2
+    assert "objective must be one of" in capsys.readouterr().err
     assert run(["predict", *BASE, *flags, "--readout", "ones", "--json"]) == 0
     assert 0.1 < json.loads(capsys.readouterr().out)["error_rate"] < 0.5
     assert run(["diagnose", "x.npy", "--loss", "logistic"]) == 2

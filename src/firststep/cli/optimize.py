@@ -17,12 +17,20 @@ def optimize(
     over: Annotated[
         str, Parameter(help="one or two of ridge, step, alpha0, beta, separated by a comma")
     ] = "ridge,step",
+    objective: Annotated[
+        str | None,
+        Parameter(
+            help="risk, test-loss or error-rate; if left out the error rate of binary labels, the "
+            "test loss of another loss, else the risk"
+        ),
+    ] = None,
     bulk: Bulk = "exact",
     json: Json = False,
 ) -> int:
-    """Find the ridge, step, ... of least predicted risk.
+    """Find the ridge, step, ... of least predicted risk, test loss or error rate.
 
     Example: firststep optimize --over ridge,step --student tanh --teacher sin --alpha 3 --beta 1
     --alpha0 20 --readout ones
     """
-    return show(firststep.optimal(problem.problem(), over, bulk=bulk), json)
+    found = firststep.optimal(problem.problem(), over, bulk=bulk, objective=objective)
+    return show(found, json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -47,24 +47,39 @@ class SlopeConstants:
         return any(v != 0 for v in (self.c3, self.r1, self.s3))
 
 
+class Parts(NamedTuple):
+    """Hermite coefficients by degree of the even and the odd part of s, where it is a polynomial.
+
+    None where it is not; empty where it vanishes.
+    """
+
+    even: tuple[float, ...] | None
+    odd: tuple[float, ...] | None
+
+
 @lru_cache(maxsize=256)
-def polynomial_degrees(student: Activation) -> tuple[float, float]:
-    """Degrees of the even and the odd part of s; infinity if no polynomial, -1 if zero."""
+def polynomial_parts(student: Activation) -> Parts:
+    """The parts of a student, polynomials up to degree 12."""
     z = np.linspace(-5.0, 5.0, 401)
     value, mirrored = student.evaluate(z), student.evaluate(-z)
     size = float(np.abs(value).max())
 
-    def degree(part: Float[Array, " z"], parity: int) -> float:
+    def coefficients(part: Float[Array, " z"], parity: int) -> tuple[float, ...] | None:
         if np.abs(part).max() <= 1e-12 * size:
-            return -1.0
+            return ()
         for top in range(parity, 13, 2):
-            columns = np.stack([(z / 5.0) ** power for power in range(parity, top + 1, 2)], axis=1)
-            left = part - columns @ np.linalg.lstsq(columns, part, rcond=None)[0]
-            if np.abs(left).max() <= 1e-10 * size:
-                return float(top)
-        return float("inf")
+            powers = range(parity, top + 1, 2)
+            columns = np.stack([(z / 5.0) ** power for power in powers], axis=1)
+            found = np.linalg.lstsq(columns, part, rcond=None)[0]
+            if np.abs(part - columns @ found).max() <= 1e-10 * size:
+                series = np.zeros(top + 1)
+                series[parity::2] = found / 5.0 ** np.array(powers)
+                hermite = np.polynomial.hermite_e.poly2herme(series)
+                hermite[np.abs(hermite) < 1e-12 * np.abs(hermite).max()] = 0.0
+                return tuple(map(float, hermite))
+        return None
 
-    return degree((value + mirrored) / 2, 0), degree((value - mirrored) / 2, 1)
+    return Parts(coefficients((value + mirrored) / 2, 0), coefficients((value - mirrored) / 2, 1))
 
 
 @lru_cache(maxsize=256)

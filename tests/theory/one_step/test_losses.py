@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from firststep import Problem, compare, optimal, predict, spectral_law
+from firststep import Problem, compare, predict, spectral_law
 from firststep.errors import InvalidParameter
 from firststep.label_laws import label_law
 from firststep.losses import loss_of
@@ -150,16 +150,46 @@ def test_labels_of_a_step_are_two_nodes(loss) -> None:
 
 def test_what_is_not_covered_is_refused() -> None:
     other = asked("N1", loss="logistic")
-    small = other.replace(dimension=math.inf, step_exponent=0)
-    with pytest.raises(InvalidParameter, match="step-exponent"):
-        predict(small)
-    with pytest.raises(InvalidParameter, match="readout"):
-        predict(other.replace(dimension=math.inf, readout="gaussian"))
     with pytest.raises(InvalidParameter, match="loss"):
         predict(other.replace(labels="real"))
-    for ask in (optimal, spectral_law):
-        with pytest.raises(InvalidParameter, match="loss"):
-            ask(other)
+    with pytest.raises(InvalidParameter, match="loss"):
+        spectral_law(other)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared-hinge", "hinge"])
+@pytest.mark.parametrize(
+    ("student", "readout", "intercept"),
+    [("tanh", "signs", False), ("relu", "signs", False), ("relu", "ones", True)],
+)
+def test_small_steps_are_the_limit_of_finite_sizes(student, readout, intercept, loss) -> None:
+    """A student with a mean learns along the mean of its readout where a constant is free."""
+    problem = asked("N1", student=student, readout=readout, loss=loss, ridge=0.2, flip=0.05)
+    problem = problem.replace(intercept=intercept)
+    small = problem.replace(step_exponent=0, step=1.5)
+    limit, large = (predict(small.replace(dimension=d)) for d in (math.inf, 10**6))
+    still = predict(small.replace(dimension=math.inf, step=0))
+    for name in ("test_loss", "training_loss", "error_rate", "output_alignment"):
+        assert getattr(large, name) == pytest.approx(getattr(limit, name), rel=5e-4), name
+    assert still.error_rate > limit.error_rate * 1.01
+
+
+@pytest.mark.parametrize(
+    ("student", "options"),
+    [
+        ("tanh", {"loss": "logistic", "flip": 0.1}),
+        ("relu", {"loss": "logistic"}),
+        ("relu", {"loss": "squared-hinge", "threshold": 0.4, "intercept": True}),
+        ("z + 0.3*(z*z - 1)", {"loss": "logistic", "threshold": 0.4, "flip": 0.05}),
+        ("erf", {"loss": "huber:0.5", "labels": "real", "noise": 0.3}),
+        ("z + 0.3*(z*z - 1)", {"loss": "quantile:0.3", "labels": "real", "noise": 0.3}),
+    ],
+)
+def test_gaussian_readouts_are_the_limit_of_finite_sizes(student, options) -> None:
+    problem = asked("N4", student=student, ridge=0.1, **options)
+    limit, large = (predict(problem.replace(dimension=d)) for d in (math.inf, 10**7))
+    names = ("test_loss", "training_loss", "output_alignment", "error_rate")
+    for name in names if problem.labels.is_binary else names[:3]:
+        assert getattr(large, name) == pytest.approx(getattr(limit, name), rel=3e-4), name
 
 
 def test_a_comparison_shows_losses_and_error_rates() -> None:

@@ -91,3 +91,31 @@ def test_what_it_refuses(over: object, words: str) -> None:
         optimal(PROBLEM.replace(alpha0=0), "step")
     with pytest.raises(InvalidParameter, match="low < high"):
         optimal(PROBLEM, "ridge", ranges={"ridge": (1.0, 0.1)})
+    with pytest.raises(InvalidParameter, match="objective must be one of"):
+        optimal(PROBLEM, "ridge", objective="accuracy")
+    with pytest.raises(InvalidParameter, match="real labels have no error rate"):
+        optimal(PROBLEM, "ridge", objective="error-rate")
+
+
+CLASSES = PROBLEM.replace(labels="sign", flip=0.1, noise=0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "objective", "minimised"),
+    [
+        ({"loss": "logistic"}, None, "error_rate"),
+        ({"loss": "logistic"}, "test-loss", "test_loss"),
+        ({"loss": "square"}, None, "error_rate"),
+        ({"loss": "huber:0.3", "labels": "real", "flip": 0}, None, "test_loss"),
+    ],
+)
+def test_another_objective_against_a_fine_grid(changes, objective, minimised) -> None:
+    problem = CLASSES.replace(**changes)
+    found = optimal(problem, "ridge", objective=objective, ranges={"ridge": (1e-4, 10)})
+    assert found.objective == minimised
+    grid = np.geomspace(found.values["ridge"] / 2, found.values["ridge"] * 2, 21)
+    values = getattr(predict(problem, ridge=grid), minimised)
+    assert found.value <= values.min() * (1 + 1e-7)
+    assert values[[0, -1]].min() > found.value * (1 + 1e-4)
+    assert found.to_dict()["objective"] == minimised
+    assert minimised.replace("_", " ") in str(found)

@@ -5,6 +5,7 @@ networks, and its own promises.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -552,3 +553,24 @@ def test_a_finite_readout_law_may_have_any_number_of_values(count: int) -> None:
     found = predict(wide)
     assert found.quadrature_error < 1e-6 * found.risk
     assert found.risk == pytest.approx(predict(wide.replace(dimension=10**8)).risk, rel=1e-3)
+
+
+@pytest.mark.parametrize("teacher", ["z + 1", "z + 0.5*(z*z - 1)", "z + 0.5*z*z"])
+@pytest.mark.parametrize(
+    "student", ["z + 0.3*(z*z - 1)", "z + 0.3*z*z", "sin(z) + 0.3*(z*z - 1)", "z**3 - 3*z"]
+)
+def test_gaussian_readouts_fit_the_span_of_their_mean_features(student: str, teacher: str) -> None:
+    """A centred square has one even mean feature, not a constant and a square."""
+    problem = Problem(
+        student=student,
+        teacher=teacher,
+        readout="gaussian",
+        alpha=3,
+        beta=0.6,
+        alpha0=3.8,
+        step=1.24,
+        ridge=0.009,
+        noise=0.3,
+    )
+    limit, large = (predict(problem.replace(dimension=d)).risk for d in (math.inf, 10**8))
+    assert large == pytest.approx(limit, rel=3e-4)

@@ -25,13 +25,13 @@ import numpy as np
 import scipy.linalg
 
 from firststep.errors import NotConverged
-from firststep.theory.channel import Channel, Output, Pull
+from firststep.theory.channel import Channel, Output, Pull, tame
 from firststep.theory.loss_fixed_point import FixedPoint, cold, fixed_point
-from firststep.theory.one_step.fit import NEAR
+from firststep.theory.one_step.fit import NEAR, from_above, solve
 from firststep.theory.one_step.mean import Projection, projection, row_vectors
 from firststep.theory.one_step.resolvent import equations, overlaps_of, settle, start
 from firststep.theory.one_step.response import respond
-from firststep.theory.one_step.risk import Solved, bulk_curvature, spread
+from firststep.theory.one_step.risk import Solved, bulk_curvature, outcome, spread
 from firststep.theory.one_step.system import State, System, apply, flip, solve_each, unfold
 
 if TYPE_CHECKING:
@@ -55,17 +55,37 @@ class LossFit:
         self.state: State = start(self.system)
 
     def solve(self, before: Output | None, tolerance: float) -> FixedPoint:
-        """The fixed point, from an output near it if there is one."""
+        """The fixed point, from an output near it if there is one, else from the ridge fit."""
         omega = self.system.omega
-        if before is not None:
+        for is_ridge in (False, True):
             try:
-                return fixed_point(self.image, before, omega, tolerance)
-            except NotConverged:
-                self.state = start(self.system)
+                near = self._ridge_fit() if is_ridge else before
+                if near is not None:
+                    return fixed_point(self.image, near, omega, tolerance)
+            except (NotConverged, np.linalg.LinAlgError):
+                pass
+            self.state = start(self.system)
         self._settle(omega[None] / 2)
         at = equations(self.system.bulk, self.state)
         leverage = apply(flip(self.system.overlap_map), at.force)[0] / self.system.alpha[0]
         return fixed_point(self.image, cold(omega, leverage), omega, tolerance)
+
+    def _ridge_fit(self) -> Output | None:
+        """What ridge regression says, where it can be solved.
+
+        Mean features that are fitted freely are thrown far by a loss that is flat where labels are
+        far from its start; ridge regression is not, and ends where most labels are near.
+        """
+        system, (h0, h1, h2) = self.system, self.system.mean.target
+        solution = solve(system, from_above(system), NEAR)
+        if not solution.residual[0] <= NEAR:
+            return None
+        self.state = solution.state
+        found = outcome(system, solution.state, solution.shrunk)
+        m, t = found.learned, found.linear_coefficient
+        v = found.error - h2 + 2 * (m * h0 + t * h1) - m**2
+        leverage = system.omega / solution.shrunk - 1
+        return tame(Output(leverage[0], m[0], t[0], np.maximum(v[0], 1e-12 * h2[0])))
 
     def image(self, output: Output) -> Output:
         """What the fit makes of an output."""

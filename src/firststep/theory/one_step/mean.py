@@ -181,7 +181,7 @@ class Projection(NamedTuple):
     root: Float[Array, "batch nodes"]  # sqrt S
     kernel: Float[Array, "batch nodes nodes"]  # Kmean without its first part
     # The columns of the border are sqrt S free turn, with the slacks on the diagonal.
-    free: Float[Array, "*batch nodes functions"]
+    free: Float[Array, "batch nodes functions"]
     turn: Float[Array, "batch functions columns"]
     slack: Float[Array, "batch columns"]
 

@@ -14,10 +14,11 @@ from firststep.numerics.batches import take
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import thin_svd
 from firststep.numerics.quadrature import ShiftedMoments, shifted_moments
+from firststep.theory.one_step.free_functions import free_functions
 from firststep.theory.one_step.nodes import Rules
 from firststep.theory.one_step.question import Model, Numbers
 from firststep.theory.one_step.system import Bulk, Mean, System, Target, flip, triangle
-from firststep.theory.step import StepDirection, StepLaw, step_law
+from firststep.theory.step import StepConstants, StepDirection, StepLaw, step_law
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -113,6 +114,8 @@ def assemble(
 def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> Mean:
     xp = library_of(numbers.alpha).xp
     law, features, d = given.law, given.student.mean, numbers.dimension
+    if model.constant_takes_mean:
+        features = 0 * features  # they are all c0
     if model.has_common_mode:
         size = (0.0 if d is None else 1 / xp.sqrt(d)) * xp.ones_like(numbers.alpha)
         features = xp.concatenate([features, size[:, None, None] * common_mode(given)], -1)
@@ -121,8 +124,10 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
     if model.has_own_output and model.constants.c1 != 0:
         size = rules.masses * law.kept / model.readout_square
         along_readout = rules.readout * xp.sqrt(size)
-    if model.free_degrees is not None:
-        free = xp.asarray(free_functions(rules.kappa, *model.free_degrees))
+    if model.free_parts is not None:
+        residual = model.residual(numbers)
+        step = StepConstants.of(model.constants, residual, numbers.alpha0, numbers.rate)
+        free = free_functions(rules.kappa, model.free_parts, step)
     return Mean(
         mean=features,
         by_variance=given.student.by_variance,
@@ -145,29 +150,6 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
 def common_mode(given: Conditional) -> Float[Array, "batch P K"]:
     """sqrt 2 c mu0': the change of the mean feature when |x|^2, or |w|^2, moves by sqrt(2/d)."""
     return np.sqrt(2) * given.law.variance[..., None] * given.student.by_variance
-
-
-def free_functions(
-    kappa: Float[Array, " K"], even: float, odd: float
-) -> Float[Array, "K functions"]:
-    """Functions of kappa that span what a Gaussian readout fits freely at d = infinity.
-
-    The mean features mu0(at, .) of all readout values at span, by their derivatives at at = 0, the
-    monomials kappa^j for which some Hermite coefficient j, j + 2, j + 4, ... of s does not vanish:
-    every even (odd) function if the even (odd) part of s is no polynomial, polynomials up to its
-    degree if it is.
-    """
-    nodes = np.asarray(kappa)
-    half, every = nodes.size // 2, np.eye(nodes.size)
-    columns = []
-    for degree, parity in ((even, 0), (odd, 1)):
-        if degree == np.inf:
-            pairs, mirrored = every[:, half:], every[:, half::-1]
-            columns.append((pairs + mirrored) / 2 if parity == 0 else (pairs - mirrored)[:, 1:] / 2)
-        elif degree >= 0:
-            powers = range(parity, int(degree) + 1, 2)
-            columns.append(np.stack([(nodes / nodes[-1]) ** power for power in powers], axis=1))
-    return np.concatenate(columns, axis=1)
 
 
 def _fluctuations(
@@ -199,7 +181,8 @@ def _fluctuations(
         spike = size[:, None, None] * kappa * moments.slope
         readout_variance = max(model.readout_square - model.readout_mean**2, 0.0)
         psi.append(np.sqrt(readout_variance) * spike)
-        if model.constants.c0 == 0 and not model.has_common_mode:
+        has_mean = model.constants.c0 != 0 and not model.constant_takes_mean
+        if not has_mean and not model.has_common_mode:
             psi.append(model.readout_mean * spike)
     if model.has_common_mode:
         psi = [xp.pad(each, ((0, 0), (0, 0), (0, kappa.size))) for each in psi]

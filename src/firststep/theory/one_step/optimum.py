@@ -1,4 +1,4 @@
-"""``optimal``: the ridge, step or other field that minimises the predicted risk."""
+"""``optimal``: the ridge, step or other field that minimises what is predicted."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firststep.checks import number
+from firststep.checks import choice, number
 from firststep.errors import InvalidParameter, NotConverged, nearest
 from firststep.problem import Problem
 from firststep.results import Shown, per_cent, plain
+from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
-from firststep.theory.step import refuse_other_losses
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -29,7 +29,11 @@ RANGES: dict[str, tuple[float, float]] = {
     "alpha0": (0.05, 100.0),
     "beta": (0.05, 100.0),
 }
+LOSS_RIDGES = (1e-6, 1e4)  # with another loss: below, its iteration is slow
 LIMITS = ("0", "infinity")
+# What may be minimised: the risk by default, the error rate of binary labels, the test loss of
+# another loss of real ones (a quantile is not a mean, and its risk says little).
+OBJECTIVES = ("risk", "test_loss", "error_rate")
 _FINEST = 0.01  # of log10: the last stencil, from which the curvature is read
 _POINTS = {1: 41, 2: 15}  # of the first grid along each axis: valleys are wider than its cells
 _SHRINK = 2.5  # of the stencil: the minimum of a quadratic is inside the next one
@@ -40,7 +44,9 @@ _SAME_RISK = 1e-13  # the rounding of a risk of order one
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Optimum(Shown):
-    """The minimiser of the risk; ``curvature`` is its Hessian in the logarithms of ``over``."""
+    """The minimiser of the ``objective``; ``curvature`` is its Hessian in the logarithms of
+    ``over``.
+    """
 
     over: tuple[str, ...]
     values: Mapping[str, float]
@@ -50,10 +56,16 @@ class Optimum(Shown):
     boundary: Mapping[str, str]
     evaluations: int
     seconds: float
+    objective: str = "risk"
 
     @property
     def risk(self) -> float:
         return float(self.prediction.risk)
+
+    @property
+    def value(self) -> float:
+        """Of the objective, at the optimum."""
+        return float(getattr(self.prediction, self.objective))
 
     @property
     def problem(self) -> Problem:
@@ -63,6 +75,8 @@ class Optimum(Shown):
         return {
             "over": list(self.over),
             "optimum": dict(self.values),
+            "objective": self.objective,
+            "value": self.value,
             "risk": self.risk,
             "curvature": plain(self.curvature),
             "boundary": dict(self.boundary),
@@ -81,19 +95,21 @@ class Optimum(Shown):
             limit = self.boundary.get(name)
             end = "" if limit is None else f"  (at the end of the range: {name} -> {limit})"
             yield name, f"{self.values[name]:.6g}{end}"
-        yield "risk", f"{self.risk:.8g}"
+        words = self.objective.replace("_", " ")
+        yield words, f"{self.value:.8g}"
         error = float(self.prediction.model_error)
-        if math.isfinite(error):
+        if math.isfinite(error) and self.objective == "risk":
             yield "its finite-size error, about", f"{error:.2g} ({per_cent(error / self.risk)})"
         for i, j in itertools.combinations_with_replacement(range(len(self.over)), 2):
             one, other = self.over[i], self.over[j]
             below = f"(dlog {one})^2" if i == j else f"(dlog {one} dlog {other})"
-            yield f"d2 risk/{below}", f"{self.curvature[i, j]:.4g}"
+            yield f"d2 {words}/{below}", f"{self.curvature[i, j]:.4g}"
 
     def body(self) -> Iterator[str]:
         """Names of the same width; the curvatures have long ones."""
+        width = max(8, len(self.objective))
         for name, value in self.rows():
-            yield f"  {name:<8}{' ' if len(name) <= 8 else '  '}{value}"
+            yield f"  {name:<{width}}{' ' if len(name) <= width else '  '}{value}"
 
     def notes(self) -> Iterator[str]:
         yield f"  {self.evaluations} predictions"
@@ -105,8 +121,12 @@ def optimal(
     *,
     bulk: str = "exact",
     ranges: Mapping[str, tuple[float, float]] | None = None,
+    objective: str | None = None,
 ) -> Optimum:
-    """Minimise the predicted risk over one or two of ridge, step, alpha0 and beta, in logarithms.
+    """Minimise a predicted number over one or two of ridge, step, alpha0 and beta, in logarithms.
+
+    ``objective`` is ``risk``, ``test_loss`` or ``error_rate``; left out, the error rate of binary
+    labels, the test loss of another loss of real ones, and the risk of ridge regression.
 
     A grid over the whole range finds the valley; quadratic models on shrinking stencils walk to its
     bottom. An optimum at an end of the range is said to be one (``boundary``): ridge -> 0, step ->
@@ -114,7 +134,7 @@ def optimal(
     """
     begin = time.perf_counter()
     problem = Problem.asked(problem)
-    refuse_other_losses(problem)
+    objective = _objective(problem, objective)
     names = tuple(over.replace(",", " ").split()) if isinstance(over, str) else tuple(over)
     bounds = _bounds(problem, names, ranges or {})
     if len(problem.ridges) > 1:
@@ -123,7 +143,7 @@ def optimal(
             raise InvalidParameter("ridge", allowed, str(problem.ridge))
         problem = problem.replace(ridge=problem.ridges[0])
     low, high = np.log10(np.array(list(bounds.values()))).T
-    search = _Search(problem, names, bulk, (low, high))
+    search = _Search(problem, names, bulk, (low, high), objective)
     counts = _POINTS[len(names)]
     axes = [np.linspace(a, b, counts) for a, b in zip(low, high, strict=True)]
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
@@ -155,7 +175,20 @@ def optimal(
         boundary=at_end,
         evaluations=search.count + 1,
         seconds=time.perf_counter() - begin,
+        objective=objective,
     )
+
+
+def _objective(problem: Problem, given: object) -> str:
+    """The number to minimise, or what speaks against it."""
+    binary = problem.labels.is_binary
+    if given is None:
+        return "error_rate" if binary else "test_loss" if has_other_loss(problem) else "risk"
+    name = choice("objective", str(given).replace("-", "_"), OBJECTIVES)
+    if name == "error_rate" and not binary:
+        hint = "real labels have no error rate: try labels sign"
+        raise InvalidParameter("objective", "risk or test_loss with real labels", name, hint)
+    return name
 
 
 def _bounds(
@@ -172,7 +205,8 @@ def _bounds(
         raise InvalidParameter("step", "positive when alpha0 is optimised", problem.step)
     bounds = {}
     for name in names:
-        pair = ranges.get(name, RANGES[name])
+        usual = LOSS_RIDGES if name == "ridge" and has_other_loss(problem) else RANGES[name]
+        pair = ranges.get(name, usual)
         if len(pair) != 2:
             raise InvalidParameter(f"range of {name}", "two numbers, low and high", str(pair))
         low, high = (number(f"range of {name}", end, 0, strict=True, high=1e30) for end in pair)
@@ -183,7 +217,7 @@ def _bounds(
 
 
 class _Search:
-    """Risks at points given by log10 of the fields; what cannot be solved counts as infinite."""
+    """The objective at log10 of the fields; what cannot be solved counts as infinite."""
 
     def __init__(
         self,
@@ -191,14 +225,17 @@ class _Search:
         names: tuple[str, ...],
         bulk: str,
         ends: tuple[Float[Array, " k"], Float[Array, " k"]],
+        objective: str,
     ) -> None:
         self.problem, self.names, self.bulk, self.ends = problem, names, bulk, ends
+        self.objective = objective
         self.count = 0
 
     def __call__(self, points: Float[Array, "points k"]) -> Float[Array, " points"]:
         self.count += len(points)
         fields = {name: 10.0 ** points[:, i] for i, name in enumerate(self.names)}
-        risks = np.asarray(predict(self.problem, bulk=self.bulk, **fields).risk)
+        found = predict(self.problem, bulk=self.bulk, **fields)
+        risks = np.asarray(getattr(found, self.objective))
         return np.where(np.isfinite(risks), risks, math.inf)
 
     def to_the_end(self, best: Float[Array, " k"]) -> Float[Array, " k"]:

@@ -59,7 +59,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     values, shape = broadcast(problem, fields)
     check_regime(problem, values)
     check_sizes(problem, values)
-    check_loss(problem, values)
+    check_loss(problem)
     points = _solve(problem, bulk, values)
     given = {name: values[name].reshape(shape) for name in fields} if shape != () else {}
     if isinstance(problem.ridge, tuple) and "ridge" not in fields:

@@ -18,9 +18,8 @@ from firststep.losses import Loss
 from firststep.numerics.library import library_of
 from firststep.problem import ARRAYS, Problem
 from firststep.theory.binary import BinaryLabels, step_curvature
-from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.step import OwnOutput, Residual, residual_of
-from firststep.theory.student import SlopeConstants, polynomial_degrees, slope_constants
+from firststep.theory.student import Parts, SlopeConstants, polynomial_parts, slope_constants
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Float
@@ -64,9 +63,10 @@ class Model(NamedTuple):
     readout_cube: float
     steps: bool  # whether the weights move at all
     has_common_mode: bool  # whether the shared fluctuation of |x|^2 counts
+    constant_takes_mean: bool  # whether a free constant has the student's mean, in the small step
     has_own_output: bool  # whether the network's output before the step counts
-    # Even and odd degrees that the mean fits freely (Gaussian readout, d = infinity).
-    free_degrees: tuple[float, float] | None
+    # Of the student, where the mean fits all that they span (Gaussian readout, d = infinity).
+    free_parts: Parts | None
     labels: BinaryLabels | None  # None for real ones
     step_loss: Loss
 
@@ -208,8 +208,8 @@ def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]])
         raise InvalidParameter("step", allowed, float(tiny.flat[0]), hint)
 
 
-def check_loss(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
-    """Refuse losses without such labels, and where the equations were not checked with a loss."""
+def check_loss(problem: Problem) -> None:
+    """Refuse losses without such labels."""
     real = not problem.labels.is_binary
     for name, loss in (("loss", problem.loss), ("step-loss", problem.step_loss)):
         if loss.is_margin and real:
@@ -217,16 +217,6 @@ def check_loss(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -
             raise InvalidParameter(name, allowed, str(loss))
     if problem.step_loss.name not in ("square", "logistic"):
         raise InvalidParameter("step-loss", "square or logistic", str(problem.step_loss))
-    if not has_other_loss(problem) or problem.dimension != math.inf:
-        return
-    steps = bool(np.any((values["alpha0"] > 0) & (values["step"] > 0)))
-    hint = "give a finite dimension, for instance 1000"
-    if steps and problem.step_exponent == 0:
-        allowed = "0.5 at d = infinity with a loss other than the square or an intercept"
-        raise InvalidParameter("step-exponent", allowed, problem.step_exponent, hint)
-    if steps and problem.readout.is_gaussian:
-        allowed = "a finite law at d = infinity with a loss other than the square or an intercept"
-        raise InvalidParameter("readout", allowed, str(problem.readout), hint)
 
 
 def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
@@ -234,18 +224,21 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
 
     The common mode of |x|^2 is a correction at finite d; at d = infinity it is left where the mean
     features are small, along the mean of the readout, unless the student has a mean itself and
-    fits that direction freely. The network's own output counts at finite d; the spiked model takes
-    no step and has none.
+    fits that direction freely (a free constant takes that mean over). The network's own output
+    counts at finite d; the spiked model takes no step and has none.
     """
     readout, constants = problem.readout, slope_constants(problem.student)
     moments = problem.student.moments
     infinite = problem.dimension == math.inf
     small_limit = infinite and problem.step_exponent == 0
     bends = abs(moments.quadratic) > 1e-10 * math.sqrt(moments.second_moment)
-    small_mean = bends and readout.mean != 0 and constants.c0 == 0
+    takes_mean = small_limit and problem.intercept
+    small_mean = bends and readout.mean != 0 and (constants.c0 == 0 or takes_mean)
     free = None
     if infinite and readout.is_gaussian and steps and not small_limit:
-        free = polynomial_degrees(problem.student) if constants.c1 != 0 else (0.0, -1.0)
+        free = polynomial_parts(problem.student)
+        if constants.c1 == 0:  # no spike: mean features do not depend on kappa
+            free = Parts(() if constants.is_odd else (1.0,), ())
     return Model(
         student=problem.student,
         teacher=problem.teacher,
@@ -257,8 +250,9 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
         readout_cube=readout.third_moment,
         steps=steps,
         has_common_mode=(small_limit and steps and small_mean) if infinite else True,
+        constant_takes_mean=takes_mean,
         has_own_output=not infinite and steps and bulk == "exact",
-        free_degrees=free,
+        free_parts=free,
         labels=BinaryLabels.of(problem) if problem.labels.is_binary else None,
         step_loss=problem.step_loss,
     )

@@ -352,7 +352,7 @@ def restrict(system: System, rules: Rules) -> System:
             by_variance=half(mean.by_variance),
             fluctuations=each(halves, mean.fluctuations),
             kappa=half(mean.kappa),
-            free=None if mean.free is None else mean.free[::2],
+            free=None if mean.free is None else mean.free[:, ::2],
             target=each(half, mean.target),
         ),
         overlap_map=half(system.overlap_map),

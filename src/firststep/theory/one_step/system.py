@@ -61,15 +61,15 @@ class Mean(NamedTuple):
     higher_chaos: Float[Array, "batch P 3"] | None  # k
     vector_products: Float[Array, "batch 3 3"] | None  # X[yhat^i] . X[yhat^j]
     dimension: Float[Array, " batch"] | None  # d; None for infinity
-    free: Float[Array, "K functions"] | None  # fitted freely, where mu0 spans more than its nodes
+    free: Float[Array, "batch K functions"] | None  # fitted freely, where mu0 spans all of them
     own_shift: Float[Array, " batch"] | None  # eps^2, where the own output counts: at finite d
     # at_p sqrt(pi_p phi_p/A): the share of the rows along the readout, which the spike has.
     along_readout: Float[Array, "batch P"] | None
 
     def part(self, places: Places) -> Mean:
-        """Some of the problems; kappa and the free functions are shared by all."""
-        own = self._replace(kappa=None, free=None)  # type: ignore[arg-type]
-        return take(own, places)._replace(kappa=self.kappa, free=self.free)
+        """Some of the problems; kappa is shared by all."""
+        own = self._replace(kappa=None)  # type: ignore[arg-type]
+        return take(own, places)._replace(kappa=self.kappa)
 
 
 class State(NamedTuple):
