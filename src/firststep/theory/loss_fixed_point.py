@@ -8,7 +8,8 @@ F(x) = map(x) - x. The residual is the root of
 Steps are x + theta F, theta = 1/2 while the residual is above 1; below 0.3 Anderson's mixing over
 the last points, by least squares in the metric of the residual. Where it does not come down, the
 history is forgotten and some plain steps are taken: the residual is not monotone while log V
-travels, so there is no way back to the best point.
+travels, so there is no way back to the best point. Where it never was below 0.3 steps are halved
+from then on: a hinge whose margin few samples reach makes whole steps go round in a circle.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def fixed_point(
     """The output that is its own image."""
     x = _packed(start)
     history: list[tuple[Float[Array, "4 K"], Float[Array, "4 K"]]] = []
-    best, since, plain, resets = np.inf, 0, 0, 0
+    best, since, plain, resets, halved = np.inf, 0, 0, 0, 0
     smallest = (np.inf, start)
     for count in range(1, MOST_EVALUATIONS + 1):
         output = _unpacked(x)
@@ -81,9 +82,10 @@ def fixed_point(
             if resets == _MOST_RESETS:
                 break
             history, best, since, plain, resets = [], residual, 0, _PLAIN, resets + 1
+            halved += smallest[0] > NEAR  # it has never been near: it goes round
         history = [*history[-_MEMORY:], (x, gap)] if residual < NEAR and plain == 0 else []
         plain = max(plain - 1, 0)
-        move = (0.5 if residual > FAR else 1.0) * gap
+        move = 0.5 ** (halved + (residual > FAR)) * gap
         if len(history) > 1:
             move = _mixed(history, metric)
         x = _inside(x, move)

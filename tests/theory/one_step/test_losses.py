@@ -250,3 +250,29 @@ def test_bayes_error_rate_by_sampling() -> None:
     error = sampled.std() / np.sqrt(u.size)
     assert abs(problem.bayes_error_rate - sampled.mean()) < 4 * error
     assert np.isnan(problem.replace(labels="real", threshold=0.0).bayes_error_rate)
+
+
+# Each with the test loss and the 0-1 error of simulated networks (8 and 758 of them).
+STUBBORN = {
+    "whole steps go round": (
+        dict(student="tanh", teacher="z", alpha=2, alpha0=4, step=1.5, readout="ones", ridge=5)
+        | dict(loss="hinge", flip=0.1, intercept=True, dimension=800),
+        (0.6310, 21e-4),
+        (0.2631, 20e-4),
+    ),
+    "the resolvent of the pass before is far": (
+        dict(student="sin", teacher="z", alpha=177 / 234, beta=94 / 234, alpha0=1231 / 234)
+        | dict(step=0.74, readout="signs", ridge=3.11e-5, loss="logistic", flip=0.05)
+        | dict(threshold=0.4, intercept=True, dimension=234),
+        (3.009, 0.1),  # near the separability threshold: 3.5 % above the theory
+        (0.30757, 12e-4),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STUBBORN)
+def test_fits_that_did_not_converge(name) -> None:
+    fields, (loss, loss_error), (rate, rate_error) = STUBBORN[name]
+    found = predict(Problem(**{"beta": 1, "labels": "sign", **fields}))
+    assert abs(found.test_loss - loss) < 2 * loss_error
+    assert abs(found.error_rate - rate) < 2 * rate_error

@@ -29,10 +29,11 @@ from firststep.theory.channel import Channel, Output, Pull, tame
 from firststep.theory.loss_fixed_point import FixedPoint, cold, fixed_point
 from firststep.theory.one_step.fit import NEAR, from_above, solve
 from firststep.theory.one_step.mean import Projection, projection, row_vectors
-from firststep.theory.one_step.resolvent import equations, overlaps_of, settle, start
+from firststep.theory.one_step.model_error import Scatter
+from firststep.theory.one_step.resolvent import above, equations, overlaps_of, settle, start
 from firststep.theory.one_step.response import respond
 from firststep.theory.one_step.risk import Solved, bulk_curvature, outcome, spread
-from firststep.theory.one_step.system import State, System, apply, flip, solve_each, unfold
+from firststep.theory.one_step.system import Bulk, State, System, apply, flip, solve_each, unfold
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -41,6 +42,7 @@ SETTLED = 1e-11  # residual of (E, Z) at given overlaps
 ACCEPTED = 1e-8  # where rounding stops it
 _MOST_STEPS = 60
 _LARGEST_FALL = 0.1  # of E in one step
+_CHANGE = 0.01  # of v, relative: derivatives by it feel its square
 
 
 @dataclass
@@ -53,22 +55,30 @@ class LossFit:
 
     def __post_init__(self) -> None:
         self.state: State = start(self.system)
+        self.curvature: Float[Array, "1 K K"]  # -dV_k/dS_l, of the last pass
+        self.shrunk: Float[Array, "1 K"]  # S, of the last pass
 
     def solve(self, before: Output | None, tolerance: float) -> FixedPoint:
-        """The fixed point, from an output near it if there is one, else from the ridge fit."""
-        omega = self.system.omega
+        """The fixed point, from an output near it if there is one, else from the ridge fit, else
+        from nothing.
+        """
         for is_ridge in (False, True):
             try:
                 near = self._ridge_fit() if is_ridge else before
                 if near is not None:
-                    return fixed_point(self.image, near, omega, tolerance)
+                    return fixed_point(self.image, near, self.system.omega, tolerance)
             except (NotConverged, np.linalg.LinAlgError):
                 pass
             self.state = start(self.system)
+        return fixed_point(self.image, self._cold(), self.system.omega, tolerance)
+
+    def _cold(self) -> Output:
+        """Nothing learned."""
+        omega = self.system.omega
         self._settle(omega[None] / 2)
         at = equations(self.system.bulk, self.state)
         leverage = apply(flip(self.system.overlap_map), at.force)[0] / self.system.alpha[0]
-        return fixed_point(self.image, cold(omega, leverage), omega, tolerance)
+        return cold(omega, leverage)
 
     def _ridge_fit(self) -> Output | None:
         """What ridge regression says, where it can be solved.
@@ -103,9 +113,29 @@ class LossFit:
         if d is not None:
             diagonal, squares = self._smoother(fit, system.omega.size)
             leverage, curvature = leverage + diagonal / d, curvature + squares / d
-        noise = apply(curvature, (system.omega * pull.square)[None])[0]
-        alpha = system.alpha[0]
-        return Output(leverage[0] / alpha, m, t, shared - by_weight + noise / alpha)
+        self.curvature, self.shrunk = curvature / system.alpha[0], shrunk
+        noise = apply(self.curvature, (system.omega * pull.square)[None])[0]
+        return Output(leverage[0] / system.alpha[0], m, t, shared - by_weight + noise)
+
+    def scatter(self, output: Output) -> Scatter:
+        """Of the last pass: with C its curvature over alpha,
+
+        e = E (y - f0)^2 = h2 - 2 (m h0 + t h1) + m^2 + v,   e - e_det = C omega E g^2
+        Top_kl = C_kl omega_l dE g_l^2/dv_l              (square loss: s^2 for the derivative)
+        """
+        omega, (h0, h1, h2), (_, m, t, v) = self.system.omega, self.system.mean.target, output
+        error = h2[0] - 2 * (m * h0[0] + t * h1[0]) + m**2 + v
+        noise = apply(self.curvature, (omega * self.channel.pull(output).square)[None])[0]
+        low, high = (
+            self.channel.pull(output._replace(variance=(1 + change) * v)).square
+            for change in (-_CHANGE, _CHANGE)
+        )
+        follows = omega * (high - low) / (2 * _CHANGE * v)
+        return Scatter(
+            total=np.sum(omega * error, keepdims=True),
+            plain=np.sum(omega * (error - noise), keepdims=True),
+            top=self.curvature * follows,
+        )
 
     def _fitted(
         self, solved: Solved, fit: Projection, pull: Pull, output: Output
@@ -150,23 +180,29 @@ class LossFit:
         return diagonal[None], squares[None]
 
     def _settle(self, shrunk: Float[Array, "1 K"]) -> None:
-        """(E, Z) at the overlaps of S."""
-        system, bulk = self.system, self.system.bulk
-        matrix, diagonal = overlaps_of(system, apply(system.overlap_map, shrunk))
-        state = self.state._replace(overlaps=matrix, diagonal=diagonal)
-        best = np.inf
-        for _ in range(_MOST_STEPS):
+        """(E, Z) at the overlaps of S, from those of the last pass or else from above."""
+        matrix, diagonal = overlaps_of(self.system, apply(self.system.overlap_map, shrunk))
+        try:
+            near = self.state._replace(overlaps=matrix, diagonal=diagonal)
+            self.state = settled(self.system.bulk, near)
+        except (NotConverged, np.linalg.LinAlgError):
+            self.state = settled(self.system.bulk, above(self.system, matrix, diagonal))
+
+
+def settled(bulk: Bulk, state: State) -> State:
+    """(E, Z) solved at the overlaps of a state, by Newton's method."""
+    best = np.inf
+    for _ in range(_MOST_STEPS):
+        at = equations(bulk, state)
+        residual = float(at.residual[0])
+        if residual < SETTLED or (residual < ACCEPTED and residual > best / 2):
+            return state
+        best = min(best, residual)
+        if residual > NEAR or not np.isfinite(residual):
+            state = settle(bulk, state)
             at = equations(bulk, state)
-            residual = float(at.residual[0])
-            if residual < SETTLED or (residual < ACCEPTED and residual > best / 2):
-                self.state = state
-                return
-            best = min(best, residual)
-            if residual > NEAR or not np.isfinite(residual):
-                state = settle(bulk, state)
-                at = equations(bulk, state)
-            found = respond(bulk, state, at)
-            energy = state.energy * np.maximum(1 + found.energy_shift / state.energy, _LARGEST_FALL)
-            moved = unfold(found.resolvent_shift, state.resolvent.shape[-1])
-            state = state._replace(energy=energy, resolvent=state.resolvent + moved)
-        raise NotConverged(f"the resolvent did not converge: the residual stayed at {best:.1e}")
+        found = respond(bulk, state, at)
+        energy = state.energy * np.maximum(1 + found.energy_shift / state.energy, _LARGEST_FALL)
+        moved = unfold(found.resolvent_shift, state.resolvent.shape[-1])
+        state = state._replace(energy=energy, resolvent=state.resolvent + moved)
+    raise NotConverged(f"the resolvent did not converge: the residual stayed at {best:.1e}")

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.quadrature import shifted_moments
-from firststep.theory.one_step.fit import Solution
+from firststep.theory.one_step.fit import Iterate
 from firststep.theory.one_step.moments import Conditional
 from firststep.theory.one_step.nodes import Rules
 from firststep.theory.one_step.question import Model, Numbers, own_variance
@@ -231,35 +231,48 @@ def _bend(model: Model, rules: Rules, law: StepLaw) -> Float[Array, "batch K"]:
     return np.sqrt(2) * rho**2 * found.by_variance
 
 
+class Scatter(NamedTuple):
+    """What the scatter of the fit makes of an error: E (y - f0)^2 with it and without."""
+
+    total: Float[Array, " batch"]  # sum omega e
+    plain: Float[Array, " batch"]  # sum omega e_det
+    top: Float[Array, "batch K K"]  # e - e_det = Top e, or how the scatter follows itself
+
+    @classmethod
+    def of(cls, outcome: Outcome, omega: Float[Array, " K"]) -> Scatter:
+        """Of a ridge fit."""
+        plain = np.sum(omega * outcome.deterministic, -1)
+        return cls(outcome.test_error, plain, outcome.top)
+
+
 def doubts_of(
     system: System,
-    solution: Solution,
-    outcome: Outcome,
+    iterate: Iterate,
+    scatter: Scatter,
     step: StepDoubts,
     noise: Float[Array, " batch"],
 ) -> Doubts:
-    """All doubts of a solved batch."""
+    """All doubts of a solved batch; ``noise``: the variance of a label that no fit explains."""
     d = system.mean.dimension
     assert d is not None
-    plain = np.sum(system.omega * outcome.deterministic, -1)
-    amplified = outcome.test_error / np.maximum(plain, 1e-300)
-    risk = np.maximum(np.abs(outcome.test_error - noise**2), 1e-300)
+    amplified = scatter.total / np.maximum(scatter.plain, 1e-300)
+    risk = np.maximum(np.abs(scatter.total - noise), 1e-300)
     samples = system.alpha * d
     return Doubts(
-        peak=amplified / (samples * np.maximum(1 - largest(outcome.top), 1e-3)),
+        peak=amplified / (samples * np.maximum(1 - largest(scatter.top), 1e-3)),
         overlap=amplified * step.overlap,
         norms=step.norms,
-        second=amplified * _across_gain(system, solution, step) / risk,
+        second=amplified * _across_gain(system, iterate, step) / risk,
         own=step.own,
         amplification=amplified,
     )
 
 
-def _across_gain(system: System, solution: Solution, step: StepDoubts) -> Float[Array, " batch"]:
+def _across_gain(system: System, iterate: Iterate, step: StepDoubts) -> Float[Array, " batch"]:
     """E[2 mt ht - mt^2]: what the fit of ht by its kernel alone would gain."""
     assert system.mean.dimension is not None
-    root = np.sqrt(solution.shrunk)
-    theta = system.bulk.neurons / solution.state.energy
+    root = np.sqrt(iterate.shrunk)
+    theta = system.bulk.neurons / iterate.state.energy
     weight = np.sqrt(6 / system.mean.dimension[:, None] * theta) * step.across
     functions = weight[..., None] * system.mean.by_variance * root[:, None]
     gram = np.eye(theta.shape[-1]) + functions @ flip(functions)

@@ -165,4 +165,9 @@ def _failure(result: Prediction) -> str:
         hint = "try a smaller step or a smoother activation"
         return f"the integrals could not be resolved: {known}; {hint}"
     stayed = f"the residual stayed at {point.residual:.1e}, and no number is returned"
-    return f"the equations did not converge: {stayed}; try a larger ridge or a smaller step"
+    if not math.isfinite(point.residual):
+        stayed = "no number is returned"
+    hint = "try a larger ridge or a smaller step"
+    if not result.problem.loss.is_smooth:  # one whose margin no sample reaches goes round
+        hint = "try another ridge, a finite dimension or a smooth loss"
+    return f"the equations did not converge: {stayed}; {hint}"

@@ -221,12 +221,20 @@ def overlaps_of(
 
 
 def start(system: System) -> State:
-    """Above the solution: S = omega and E from the trivial bound on the resolvent."""
+    """Above the solution: S = omega."""
     xp = library_of(system.ridge).xp
-    matrix, diagonal = overlaps_of(system, xp.sum(system.overlap_map * system.omega, -1))
+    packed = xp.sum(system.overlap_map * system.omega, -1)
+    return above(system, *overlaps_of(system, packed))
+
+
+def above(
+    system: System, overlaps: Float[Array, "batch r r"], diagonal: Float[Array, "batch P"]
+) -> State:
+    """Above the solution at these overlaps: E from the trivial bound on the resolvent."""
+    xp = library_of(diagonal).xp
     u = system.bulk.coordinates
-    energy = diagonal + system.variance * xp.sum((u @ matrix) * u, -1)
-    return State(matrix, diagonal, energy, first_resolvent(system.bulk, matrix, energy))
+    energy = diagonal + system.variance * xp.sum((u @ overlaps) * u, -1)
+    return State(overlaps, diagonal, energy, first_resolvent(system.bulk, overlaps, energy))
 
 
 def first_resolvent(

@@ -28,6 +28,7 @@ from firststep.theory.one_step.fit import solve as solve_fit
 from firststep.theory.one_step.model_error import (
     Doubts,
     ModelError,
+    Scatter,
     StepDoubts,
     doubts_of,
     estimated,
@@ -244,7 +245,9 @@ def _solve_part(
     doubts = None
     if step is not None:
         with np.errstate(all="ignore"):
-            doubts = doubts_of(fine, solution, errors[0], step, noise)
+            scatter = Scatter.of(errors[0], fine.omega)
+            iterate = Iterate(solution.state, solution.shrunk)
+            doubts = doubts_of(fine, iterate, scatter, step, noise**2)
     places = zip(range(fine.size), risk, error, strict=True)
     points = [_point(batch.resolution, fine, solution, errors[0], one) for one in places]
     for i, point in enumerate(points):

@@ -22,7 +22,9 @@ from firststep.readouts import ReadoutLaw
 from firststep.theory.channel import SMALLEST_SLOPE, Channel, Output
 from firststep.theory.loss_fixed_point import FixedPoint
 from firststep.theory.loss_report import Report, on_a_line
+from firststep.theory.one_step.fit import Iterate
 from firststep.theory.one_step.loss_fit import LossFit
+from firststep.theory.one_step.model_error import Doubts, StepDoubts, doubts_of, of_the_step
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import Resolution, choose, rules_for
 from firststep.theory.one_step.question import Model, Numbers
@@ -58,11 +60,19 @@ class _Attempt(NamedTuple):
     """A fit on some nodes."""
 
     resolution: Resolution
-    system: System
-    channel: Channel
+    fit: LossFit
     found: FixedPoint
     report: Report
     care: int  # which of _CARES
+    doubted: Callable[[], StepDoubts]
+
+    @property
+    def system(self) -> System:
+        return self.fit.system
+
+    @property
+    def channel(self) -> Channel:
+        return self.fit.channel
 
     def gap(self, other: _Attempt) -> float:
         """The largest relative change of the test loss, the training loss and the error rate."""
@@ -155,12 +165,22 @@ class LossSolver:
         told = on_a_line(channel, found.output, rules.kappa)
         return _Attempt(
             resolution=resolution,
-            system=system,
-            channel=channel,
+            fit=fit,
             found=found,
             report=told,
             care=care,
+            doubted=partial(of_the_step, self.model, rules, numbers, given),
         )
+
+    def _doubts(self, fine: _Attempt) -> Doubts | None:
+        """The reasons to doubt it, at finite d; None elsewhere."""
+        if not fine.system.is_finite or self.model.is_isotropic:
+            return None
+        fit, variance = fine.fit, label_variance(fine.channel)
+        unexplained = np.sum(fit.system.omega * variance, keepdims=True)
+        scatter = fit.scatter(fine.found.output)
+        iterate = Iterate(fit.state, fit.shrunk)
+        return take(doubts_of(fit.system, iterate, scatter, fine.doubted(), unexplained), 0)
 
     def _point(self, fine: _Attempt, gap: float, evaluations: int) -> Point:
         system, channel, (_, m, t, v) = fine.system, fine.channel, fine.found.output
@@ -179,6 +199,7 @@ class LossSolver:
             linear_coefficient=t,
             error=h2 - 2 * (m * h0 + t * h1) + m**2 + v,
             target=target,
+            doubts=self._doubts(fine),
             label_variance=label_variance(channel),
             channel=channel,
             fitted=fine.report,
