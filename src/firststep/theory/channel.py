@@ -39,6 +39,7 @@ from scipy.special import ndtr
 
 from firststep.activations import Activation
 from firststep.losses import Loss
+from firststep.noise_laws import NoiseLaw
 from firststep.numerics.quadrature import REACH, gaussian_panels
 from firststep.theory.binary import BinaryLabels
 
@@ -81,11 +82,22 @@ class RealLabels:
 
     @classmethod
     def of(cls, problem: Problem) -> RealLabels:
-        return cls(problem.teacher, ((1.0, problem.noise),))
+        return cls.with_noise(problem.teacher, problem.noise_law, problem.noise)
+
+    @classmethod
+    def with_noise(cls, teacher: Activation, law: NoiseLaw, noise: float) -> RealLabels:
+        """noise eps, eps from the law."""
+        return cls(teacher, tuple((weight, noise * scale) for weight, scale in law.gaussians()))
 
     @property
     def noise_variance(self) -> float:
         return sum(weight * scale**2 for weight, scale in self.noise)
+
+    def seen_by(self, loss: Loss) -> tuple[tuple[float, float], ...]:
+        """The noise as far as a loss can tell: the score of the square loss is linear."""
+        if loss.name == "square" and len(self.noise) > 1:
+            return ((1.0, math.sqrt(self.noise_variance)),)
+        return self.noise
 
 
 class Flat(NamedTuple):
@@ -196,7 +208,7 @@ class Channel:
         inner = output.variance - output.slope**2
         return [
             (zeta, weight * mass, Clipped.of(mu, np.sqrt(inner + scale**2)[:, None], *line))
-            for weight, scale in self.labels.noise
+            for weight, scale in self.labels.seen_by(self.loss)
         ]
 
     def _real(self, output: Output) -> Pull:

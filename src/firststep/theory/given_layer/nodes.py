@@ -82,7 +82,7 @@ class Target:
     terms: tuple[Activation, ...]  # s_j
     gamma: Float[Array, "k J"]
     across: Float[Array, "J J"]  # Gram matrix of the theta_j without their parts along
-    noise: float
+    noise: float  # standard deviation
     binary: BinaryLabels | None = None
 
     def moments(self, kappa: Float[Array, "K k"]) -> LabelMoments:

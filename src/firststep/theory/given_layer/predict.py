@@ -22,7 +22,6 @@ from firststep.theory.given_layer.nodes import Grid, Neurons, Target, TooManyNod
 from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.given_layer.risk import Solution, Solver, solved_with_a_loss
 from firststep.theory.loss_numbers import has_other_loss
-from firststep.theory.step import refuse_noise_laws
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -84,7 +83,6 @@ def predict_features(
         neurons=neurons,
     )
     _refuse(given)
-    refuse_noise_laws(given.problem)
     with matrices_on(backend, device) as matrices:
         seen = Conditioned.of(given, directions)
         return seen.predicted(given, matrices, started)
@@ -119,7 +117,7 @@ class Conditioned:
                 terms=given.terms,
                 gamma=gamma,
                 across=teachers.T @ teachers,
-                noise=given.problem.noise,
+                noise=given.problem.noise * given.problem.noise_law.deviation,
                 binary=_binary(given.problem),
             )
             try:
