@@ -82,12 +82,14 @@ class RealLabels:
 
     @classmethod
     def of(cls, problem: Problem) -> RealLabels:
-        return cls.with_noise(problem.teacher, problem.noise_law, problem.noise)
+        deviation = problem.noise * problem.noise_law.deviation
+        return cls.of_deviation(problem.teacher, problem.noise_law, deviation)
 
     @classmethod
-    def with_noise(cls, teacher: Activation, law: NoiseLaw, noise: float) -> RealLabels:
-        """noise eps, eps from the law."""
-        return cls(teacher, tuple((weight, noise * scale) for weight, scale in law.gaussians()))
+    def of_deviation(cls, teacher: Activation, law: NoiseLaw, deviation: float) -> RealLabels:
+        """With noise from a law, scaled to a standard deviation."""
+        by = deviation / law.deviation if deviation > 0 else 0.0
+        return cls(teacher, tuple((weight, by * scale) for weight, scale in law.gaussians()))
 
     @property
     def noise_variance(self) -> float:
