@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 Mixture: TypeAlias = tuple[tuple[float, float], ...]  # weights and standard deviations of Gaussians
 
 _RATIO = 3.0  # of neighbouring rungs of the ladder of widths
+# The last rung, in sizes of yhat: of a Gaussian noise, and of one with labels far beyond the size.
+_TOP, _MIXED_TOP = 4.0, 40.0
 _NODES = 10  # of a Gauss-Legendre panel
 _MIXED_NODES = 8  # of a panel of the errors of a mixture, which are twice as long from 0 outwards
 _ERRORS = 53  # nodes of eps where nothing is narrow
@@ -87,11 +89,11 @@ def mixed_label_rule(
     """The same where the noise is a mixture of Gaussians (weight, standard deviation); how it moves
     with the noise is not known.
     """
-    return _label_rule(_mixed_law(teacher, offset, noise, width), width, detail)
+    return _label_rule(_mixed_law(teacher, offset, noise, width), width, detail, _MIXED_TOP)
 
 
 @one_thread
-def _label_rule(points: _Points, width: float, detail: int) -> LabelRule:
+def _label_rule(points: _Points, width: float, detail: int, top: float = _TOP) -> LabelRule:
     label, direction, error, mass = points
     root = np.sqrt(mass)
     size = math.sqrt(float(np.sum(mass * label**2)))
@@ -99,7 +101,7 @@ def _label_rule(points: _Points, width: float, detail: int) -> LabelRule:
         alone = np.array([[1.0], [0.0], [1.0]])
         return LabelRule(np.zeros(1), alone, np.zeros(1), np.zeros((3, 1)))
     # An orthonormal basis of the span, by QR and the singular values of R.
-    functions = _functions(label, size, width, detail)
+    functions = _functions(label, size, (width, top * size), detail)
     columns = np.stack([root * f * g for f in functions for g in (1.0, direction)], axis=1)
     columns /= np.linalg.norm(columns, axis=0)
     q, upper = tall_qr(columns)
@@ -123,13 +125,13 @@ def _label_rule(points: _Points, width: float, detail: int) -> LabelRule:
 
 
 def _functions(
-    label: Float[Array, " points"], size: float, width: float, detail: int
+    label: Float[Array, " points"], size: float, ladder: tuple[float, float], detail: int
 ) -> list[Float[Array, " points"]]:
-    """The powers and the bumps of the module's docstring."""
+    """The powers and the bumps of the module's docstring, on a ladder between two widths."""
     functions = [np.ones_like(label)]
     functions += [(label / size) ** power for power in range(1, 3 + detail)]
-    rung = min(max(width, 1e-4 * size), 3 * size)
-    while rung < 4 * size:
+    rung = min(max(ladder[0], 1e-4 * size), 3 * size)
+    while rung < ladder[1]:
         bump = 1 / (1 + (label / rung) ** 2)
         for order in range(1, detail + 2):
             functions += [bump**order, bump**order * label / rung]
