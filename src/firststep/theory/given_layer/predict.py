@@ -205,9 +205,6 @@ def _refuse(given: GivenLayer) -> None:
     if terms > 1 and (other or problem.labels.is_binary):
         allowed = "none with a loss other than the square, an intercept or binary labels"
         raise InvalidParameter("teacher-terms", allowed, terms - 1)
-    if given.covariance is not None and other:
-        allowed = "left out with a loss other than the square or an intercept"
-        raise InvalidParameter("covariance", allowed, "a matrix")
     if other and min(problem.ridges) <= 0:
         allowed = "> 0 with a loss other than the square or an intercept"
         raise InvalidParameter("ridge", allowed, min(problem.ridges))
