@@ -31,7 +31,7 @@ LARGEST = 1e30  # of a scale: its square is still a number
 _SPACING, _SPACING_BY_WIDTH = 0.5, 1.3
 _MOST = 1000  # nodes on either side
 _NORMAL = 1e8  # degrees of freedom beyond which x is all rounding, and the law is Gaussian
-LEAST = 1e-12  # weight of a Gaussian of the t: those below, the widest, are made one
+TRUE = 2e-6  # error of E |eps|, in standard deviations, where the widest Gaussians are made one
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,11 @@ class NoiseLaw:
         """Whether E |eps|^power is finite."""
         return power < self.freedom
 
-    def gaussians(self, least: float = LEAST) -> tuple[tuple[float, float], ...]:
-        """As a mixture of them: (weight, standard deviation), of the variance of the law."""
+    def gaussians(self, least: float | None = None) -> tuple[tuple[float, float], ...]:
+        """As a mixture of them: (weight, standard deviation), of the variance of the law.
+
+        Those of a t that weigh less than ``least`` are made one; left out, E |eps| is right.
+        """
         return _gaussians(self, least)
 
     def __str__(self) -> str:
@@ -80,11 +83,13 @@ class NoiseLaw:
 
 
 @lru_cache(maxsize=64)
-def _gaussians(law: NoiseLaw, least: float) -> tuple[tuple[float, float], ...]:
+def _gaussians(law: NoiseLaw, least: float | None) -> tuple[tuple[float, float], ...]:
     if law.kind == "mixture":
         return tuple(zip(law.weights, law.scales, strict=True))
     if law.kind == "gaussian" or law.freedom > _NORMAL:
         return ((1.0, law.deviation),)
+    if least is None:  # what is beyond has of E |eps| some least^((NU - 1)/NU)
+        least = (TRUE / law.deviation) ** (law.freedom / (law.freedom - 1))
     return _of_student(law.freedom, least)
 
 

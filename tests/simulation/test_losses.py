@@ -372,7 +372,6 @@ def test_the_theory_refuses_what_it_does_not_know(changes: dict[str, Any]) -> No
     asks = [
         lambda: firststep.spectral_law(asked),
         lambda: firststep.small_step(asked.replace(step_exponent=0)),
-        lambda: firststep.check_layers(asked.replace(dimension=50)),
         lambda: firststep.spectrum(asked, "weights", 20),
     ]
     if name == "noise-law":

@@ -240,11 +240,11 @@ class Clipped(NamedTuple):
     ) -> Clipped:
         low, high = np.maximum(low, -1e30), np.minimum(high, 1e30)  # the square loss has no ends
         a, b = (low - mu) / spread, (high - mu) / spread
-        inside = ndtr(b) - ndtr(a)
+        below, above = ndtr(a), ndtr(-b)
+        inside = ndtr(b) - below
         da, db = (np.exp(-np.minimum(x * x, 1400) / 2) / math.sqrt(2 * math.pi) for x in (a, b))
         slopes = spread * (db - da)
         ends = spread**2 * (np.clip(b, -60, 60) * db - np.clip(a, -60, 60) * da)
-        below, above = ndtr(a), ndtr(-b)
         mean = k * (low * below + high * above + mu * inside - slopes)
         square = (mu**2 + spread**2) * inside - 2 * mu * slopes - ends
         square = k**2 * (low * (low * below) + high * (high * above) + square)

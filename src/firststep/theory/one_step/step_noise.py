@@ -14,7 +14,6 @@ import math
 import numpy as np
 
 from firststep.errors import InvalidParameter
-from firststep.noise_laws import LEAST
 from firststep.problem import Problem
 from firststep.theory.one_step.labels import Mixture
 from firststep.theory.one_step.question import Model, Numbers, model_of
@@ -71,7 +70,7 @@ def step_mixtures(model: Model, numbers: Numbers) -> list[Mixture] | None:
     ]
 
 
-def _rarest(model: Model, samples: float) -> float:
+def _rarest(model: Model, samples: float) -> float | None:
     """The least weight of a Gaussian of a t in the step, by which lighter ones are replaced.
 
     What they add to the highest moment is lost, at most 1e-4 of it; where there is no such moment
@@ -79,7 +78,7 @@ def _rarest(model: Model, samples: float) -> float:
     """
     freedom, power = model.noise_law.freedom, model.highest_moment
     if math.isinf(freedom) or power == 2:  # the variance is kept in any case
-        return LEAST
+        return None
     if has_moments(model):
         return float(LOST ** (freedom / (freedom - power)))
     return float(10.0 ** -math.ceil(math.log10(max(samples, 10.0))))
