@@ -57,8 +57,9 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "theory": [
         {"student", "binary"},
-        {"step", "channel"},
+        {"step", "channel", "terms"},
         {"closed_forms", "loss_report", "loss_fixed_point", "loss_numbers"},
+        {"terms_channel"},
         {"one_step", "given_layer"},
         {"spectrum"},
     ],

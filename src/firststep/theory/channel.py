@@ -60,7 +60,7 @@ class Output(NamedTuple):
 
     leverage: Float[Array, " K"]  # V
     mean: Float[Array, " K"]  # m
-    slope: Float[Array, " K"]  # t
+    slope: Float[Array, "*terms K"]  # t; a row for each coordinate, where there are several
     variance: Float[Array, " K"]  # v, given kappa: t^2 and the rest
 
 
@@ -69,7 +69,7 @@ class Pull(NamedTuple):
 
     slope: Float[Array, " K"]  # s
     mean: Float[Array, " K"]  # E g
-    along: Float[Array, " K"]  # E zeta g
+    along: Float[Array, "*terms K"]  # E zeta g
     square: Float[Array, " K"]  # E g^2
 
 
@@ -139,7 +139,8 @@ class Channel:
         assert isinstance(self.labels, BinaryLabels)
         root, share = np.sqrt(output.variance), output.slope / np.sqrt(output.variance)
         edges = [np.full_like(root, x) for x in np.linspace(-REACH, REACH, _PANELS + 1)]
-        edges += [(f - output.mean) / root for f in self._bends(output.leverage, at_zero)]
+        every = bends(self.loss, output.leverage, at_zero)
+        edges += [(f - output.mean) / root for f in every]
         if self.labels.is_step:
             tilt = self.scale * share
             flat = np.abs(tilt) < 1e-9
@@ -152,19 +153,6 @@ class Channel:
         node, place = np.nonzero(mass > _NEGLIGIBLE)
         first = np.searchsorted(node, np.arange(len(root)))
         return Flat(node, first, w[node, place], mass[node, place])
-
-    def _bends(
-        self, leverage: Float[Array, " K"], at_zero: bool
-    ) -> list[Float[Array, " K"] | float]:
-        """The f0 at which the score bends; and where f0 and the proximal point vanish."""
-        bends: list[Float[Array, " K"] | float] = []
-        for y in (1.0, -1.0):
-            kinks = self.loss.kinks(leverage)
-            bends += [y * kink if self.loss.is_margin else y - kink for kink in kinks]
-            if at_zero:  # f = f0 + V g = 0 at f0 = (V/2) dl/df(y, 0)
-                slope = float(self.loss.slope(np.array(y), np.array(0.0)))
-                bends.append(leverage / 2 * slope)
-        return [*bends, 0.0] if at_zero else bends
 
     def classes(
         self, output: Output, at: Flat
@@ -251,10 +239,29 @@ class Clipped(NamedTuple):
         return cls(k * inside, mean, square, mu * mean + spread**2 * k * inside)
 
 
+def bends(
+    loss: Loss, leverage: Float[Array, "*shape"], at_zero: bool
+) -> list[Float[Array, "*shape"] | float]:
+    """The f0 at which the score of labels +-1 bends; and where f0 and the proximal point vanish."""
+    found: list[Float[Array, "*shape"] | float] = []
+    for y in (1.0, -1.0):
+        kinks = loss.kinks(leverage)
+        found += [y * kink if loss.is_margin else y - kink for kink in kinks]
+        if at_zero:  # f = f0 + V g = 0 at f0 = (V/2) dl/df(y, 0)
+            slope = float(loss.slope(np.array(y), np.array(0.0)))
+            found.append(leverage / 2 * slope)
+    return [*found, 0.0] if at_zero else found
+
+
+def square_slope(slope: Float[Array, "*terms K"]) -> Float[Array, " K"]:
+    """|t|^2."""
+    return slope**2 if slope.ndim == 1 else np.sum(slope**2, 0)
+
+
 def tame(output: Output) -> Output:
     """V not below 1e-6 of its largest, and v above t^2."""
     leverage = np.maximum(output.leverage, SMALLEST_LEVERAGE * float(output.leverage.max()))
     return output._replace(
         leverage=leverage,
-        variance=np.maximum(output.variance, output.slope**2 * (1 + 1e-9) + 1e-300),
+        variance=np.maximum(output.variance, square_slope(output.slope) * (1 + 1e-9) + 1e-300),
     )

@@ -13,6 +13,7 @@ from firststep.numerics.batches import Places
 from firststep.numerics.neuron_moments import Family, TooSteep
 from firststep.numerics.quadrature import gaussian_product, shifted_moments
 from firststep.theory.binary import BinaryLabels
+from firststep.theory.terms import LabelMoments, Terms
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float, Int
@@ -33,14 +34,6 @@ FOR_A_LOSS = {1: 0.1, 2: 0.25, 3: 1.0}
 
 class TooManyNodes(InvalidParameter):
     """The grid would be too large for what it has to resolve."""
-
-
-class LabelMoments(NamedTuple):
-    """The teacher given kappa: y = h0 + sum_j h1_j <theta_j, x_perp> + the rest."""
-
-    h0: Float[Array, " K"]
-    h1: Float[Array, "K J"]
-    h2: Float[Array, " K"]  # E y^2, with the label noise
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,8 @@ class Neurons:
 class Target:
     """The teacher in them: y = sum_j s_j(gamma_j.kappa + <theta_j, x_perp>) + noise.
 
-    Or labels +-1 whose law is a function of gamma.kappa + <theta, x_perp>.
+    Or labels +-1 whose law is a function of such a sum. Several terms that make labels +-1 have
+    their moments in the coordinates of ``mixing``, in which <theta_j, x_perp> = sum_l R_jl zeta_l.
     """
 
     terms: tuple[Activation, ...]  # s_j
@@ -84,10 +78,18 @@ class Target:
     across: Float[Array, "J J"]  # Gram matrix of the theta_j without their parts along
     noise: float  # standard deviation
     binary: BinaryLabels | None = None
+    mixing: Float[Array, "J r"] | None = None  # R, where there are several terms
+
+    @property
+    def several(self) -> Terms | None:
+        """The terms in their coordinates across."""
+        return None if self.mixing is None else Terms(self.terms, self.mixing, self.binary)
 
     def moments(self, kappa: Float[Array, "K k"]) -> LabelMoments:
         """h0 = E y, h1_j = E s_j' and h2 = E y^2, all given kappa."""
         shift = kappa @ self.gamma
+        if self.several is not None and self.binary is not None:
+            return self.several.moments(shift)
         if self.binary is not None:
             a, b = shift[:, 0], np.full(len(shift), self.width)
             label = shifted_moments(self.binary.mean, a, b, self.binary.cuts, TEACHER_NODES)
@@ -112,17 +114,21 @@ class Target:
                     correlation,
                 )
                 second = second + 2 * (pair - each.mean * single[other].mean)
-        return LabelMoments(h0, h1, second)
+        return LabelMoments(h0, h1 if self.mixing is None else h1 @ self.mixing, second)
 
     @property
     def width(self) -> float:
-        """rho of the first term: what the directions leave of it."""
+        """rho of a single term: what the directions leave of it; of several, of coordinates."""
+        if self.mixing is not None:
+            return 1.0
         return max(float(np.sqrt(self.across[0, 0])), NARROW)
 
     def label_variance(self, kappa: Float[Array, "K k"]) -> Float[Array, " K"]:
         """Of y given kappa and the teacher's coordinates: what no fit explains."""
         if self.binary is None:
             return np.full(len(kappa), self.noise**2)
+        if self.several is not None:
+            return self.several.label_variance(kappa @ self.gamma)
         return self.binary.variance((kappa @ self.gamma)[:, 0], self.width)
 
     @property

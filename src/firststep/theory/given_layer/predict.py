@@ -22,6 +22,9 @@ from firststep.theory.given_layer.nodes import Grid, Neurons, Target, TooManyNod
 from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.given_layer.risk import Solution, Solver, solved_with_a_loss
 from firststep.theory.loss_numbers import has_other_loss
+from firststep.theory.terms import MOST as MOST_COORDINATES
+from firststep.theory.terms import Coordinates
+from firststep.theory.terms_channel import TermsChannel
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -94,7 +97,8 @@ class Conditioned:
 
     directions: Directions
     across: Float[Array, "d N"]  # the weights without their part along the directions
-    teachers: Float[Array, "d J"]  # the teacher's directions without theirs
+    # The teacher's direction without theirs; of several terms their coordinates across.
+    teachers: Float[Array, "d J"]
     neurons: Neurons
     target: Target
     grid: Grid
@@ -111,14 +115,18 @@ class Conditioned:
             across = white.weights - chosen.vectors @ along
             gamma = chosen.vectors.T @ white.teachers
             teachers = white.teachers - chosen.vectors @ gamma
+            left, mixing = teachers, None
+            if len(given.terms) > 1:
+                teachers, mixing = _coordinates(given, teachers)
             scale = _scale(white.weights, across)
             neurons = Neurons(given.problem.student, bias, along, scale)
             target = Target(
                 terms=given.terms,
                 gamma=gamma,
-                across=teachers.T @ teachers,
+                across=left.T @ left,
                 noise=given.problem.noise * given.problem.noise_law.deviation,
                 binary=_binary(given.problem),
+                mixing=mixing,
             )
             try:
                 grid = make_grid(neurons, target, has_other_loss(given.problem))
@@ -158,7 +166,7 @@ class Conditioned:
         )
 
     def _solutions(
-        self, given: GivenLayer, matrices: Matrices, channel: Channel | None
+        self, given: GivenLayer, matrices: Matrices, channel: Channel | TermsChannel | None
     ) -> tuple[Solution, ...]:
         """The square loss by its own equations, the others by theirs."""
         problem, target = given.problem, self.target.moments(self.grid.kappa)
@@ -168,16 +176,21 @@ class Conditioned:
             solve = Solver(layer, self.across, self.target.width)
             return tuple(solve(ridge, target, along) for ridge in problem.ridges)
         assert channel is not None
-        fit = LossFit(layer, channel, along[0] / self.target.width, problem.intercept)
-        return solved_with_a_loss(fit, problem.ridges, target)
+        width = self.target.width
+        across = along / width if len(along) > 1 else along[0] / width
+        fit = LossFit(layer, channel, across, problem.intercept)
+        return solved_with_a_loss(fit, problem.ridges, target, width)
 
-    def channel(self, problem: Problem) -> Channel | None:
-        """What the samples pull at the fit; None where several terms make the label."""
+    def channel(self, problem: Problem) -> Channel | TermsChannel | None:
+        """What the samples pull at the fit; None where too many terms make the label."""
+        shift, terms = self.grid.kappa @ self.target.gamma, self.target.several
+        real = None if problem.labels.is_binary else RealLabels.of(problem)
+        if terms is not None:
+            return TermsChannel(problem.loss, terms, real, shift[:, 0], terms.rest(shift))
         if len(self.target.terms) > 1:
             return None
-        labels = _binary(problem) or RealLabels.of(problem)
-        shift = (self.grid.kappa @ self.target.gamma)[:, 0]
-        return Channel(problem.loss, labels, shift, self.target.width)
+        labels = real or BinaryLabels.of(problem)
+        return Channel(problem.loss, labels, shift[:, 0], self.target.width)
 
     def layer(self, matrices: Matrices, samples: int) -> Layer:
         """What the equations need, where the matrices live."""
@@ -194,17 +207,28 @@ class Conditioned:
         )
 
 
+def _coordinates(
+    given: GivenLayer, teachers: Float[Array, "d J"]
+) -> tuple[Float[Array, "d r"], Float[Array, "J r"] | None]:
+    """Of several terms across; the ridge risk alone needs none, and has any number of them."""
+    found = Coordinates.of(teachers)
+    count = found.basis.shape[1]
+    if count <= MOST_COORDINATES:
+        return found
+    if has_other_loss(given.problem) or given.problem.labels.is_binary:
+        allowed = f"along at most {MOST_COORDINATES} directions with theta, with this loss"
+        raise InvalidParameter("teacher-terms", allowed, f"{count} directions")
+    return teachers, None
+
+
 def _binary(problem: Problem) -> BinaryLabels | None:
     return BinaryLabels.of(problem) if problem.labels.is_binary else None
 
 
 def _refuse(given: GivenLayer) -> None:
-    """Say so where the equations were not checked."""
-    problem, terms = given.problem, len(given.terms)
+    """Say so where there is no fit."""
+    problem = given.problem
     other = has_other_loss(problem)
-    if terms > 1 and (other or problem.labels.is_binary):
-        allowed = "none with a loss other than the square, an intercept or binary labels"
-        raise InvalidParameter("teacher-terms", allowed, terms - 1)
     if other and min(problem.ridges) <= 0:
         allowed = "> 0 with a loss other than the square or an intercept"
         raise InvalidParameter("ridge", allowed, min(problem.ridges))
