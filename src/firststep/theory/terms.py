@@ -10,6 +10,7 @@ that end there, and the last one where a label jumps.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +22,7 @@ from firststep.numerics.quadrature import gaussian_panels
 from firststep.theory.binary import BinaryLabels
 
 if TYPE_CHECKING:
-    from firststep.typing import Array, Float
+    from firststep.typing import Array, Float, Int
 
 MOST = 3  # coordinates: the nodes are a grid in as many dimensions
 REACH = 6.5  # of a coordinate: beyond, there is 1e-10 of it
@@ -31,6 +32,7 @@ _FAR = 99.0  # an edge that is nowhere
 _SCAN = np.linspace(-REACH, REACH, 97)  # where a label is looked at for jumps
 _MOST_JUMPS = 6  # along one line
 _BISECTIONS = 30
+_AROUND = (-0.5, -0.1, 0.0, 0.1, 0.5)  # a place where jumps begin
 _SIDES = (-6.0, -2.0, 2.0, 6.0)  # widths around a jump that noise makes smooth
 _LOGIT = 1.7  # the width of a sigmoid, in Gaussians
 
@@ -129,7 +131,9 @@ class Terms:
         for place in range(self.count):
             shape = u.shape[:2]
             edges = [np.broadcast_to(fixed, (*shape, fixed.size)), *self._bends(u, place)]
-            if place + 1 == self.count and self.labels is not None:
+            if self.labels is not None and place + 2 == self.count:
+                edges.append(self._changes(u))
+            if self.labels is not None and place + 1 == self.count:
                 edges.append(self._jumps(u))
             bounds = np.sort(np.clip(np.concatenate(edges, -1), -REACH, REACH), -1)
             new, weights = gaussian_panels(bounds, on_each)
@@ -163,20 +167,55 @@ class Terms:
         def above(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
             return self._said(u[:, :, None, :] + x[..., None] * last) - threshold
 
-        every = np.broadcast_to(_SCAN, (*u.shape[:2], _SCAN.size))
-        values = above(every)
-        signs = np.sign(values)
-        changes = signs[..., 1:] != signs[..., :-1]
-        most = min(int(changes.sum(-1).max()), _MOST_JUMPS)
-        order = np.argsort(~changes, axis=-1, kind="stable")[..., :most]
-        found = np.take_along_axis(changes, order, -1)
-        low, high, side = _SCAN[order], _SCAN[order + 1], np.take_along_axis(signs, order, -1)
+        values = above(np.broadcast_to(_SCAN, (*u.shape[:2], _SCAN.size)))
+        order, places = _where_it_changes(np.sign(values), lambda x: np.sign(above(x)))
         rise = np.take_along_axis(np.abs(np.diff(values)), order, -1) / (_SCAN[1] - _SCAN[0])
-        for _ in range(_BISECTIONS if most else 0):
-            middle = (low + high) / 2
-            same = np.sign(above(middle)) == side
-            low, high = np.where(same, middle, low), np.where(same, high, middle)
-        places = [(low + high) / 2]
+        edges = [places]
         if self.width > 0:
-            places += [places[0] + x * self.width / np.maximum(rise, 1e-9) for x in _SIDES]
-        return np.concatenate([np.where(found, each, _FAR) for each in places], -1)
+            edges += [places + x * self.width / np.maximum(rise, 1e-9) for x in _SIDES]
+        return np.concatenate(edges, -1)
+
+    def _changes(self, u: Float[Array, "K z J"]) -> Float[Array, "K z edges"]:
+        """Where, along the last coordinate but one, the number of jumps along the last changes; and
+        around it, where P goes like a root.
+        """
+        assert self.labels is not None
+        threshold, (by, last) = self.labels.threshold, self.mixing[:, -2:].T
+
+        def pattern(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+            """The first sign and the number of its changes, as one number."""
+            found = np.empty(x.shape)
+            for place in range(x.shape[-1]):
+                start = u + x[..., place, None] * by
+                signs = np.sign(
+                    self._said(start[:, :, None, :] + _SCAN[:, None] * last) - threshold
+                )
+                found[..., place] = 3 * (signs[..., 1:] != signs[..., :-1]).sum(-1) + signs[..., 0]
+            return found
+
+        every = np.broadcast_to(_SCAN[::4], (*u.shape[:2], _SCAN[::4].size))
+        _, places = _where_it_changes(pattern(every), pattern, every)
+        return np.concatenate([places + x for x in _AROUND], -1)
+
+
+def _where_it_changes(
+    seen: Float[Array, "K z scan"],
+    function: Callable[[Float[Array, "K z places"]], Float[Array, "K z places"]],
+    grid: Float[Array, "*shape scan"] = _SCAN,
+) -> tuple[Int[Array, "K z places"], Float[Array, "K z places"]]:
+    """The first few places where a function with steps changes, which is ``seen`` on the grid: the
+    cells they are in, and where, by bisection.
+    """
+    grid = np.broadcast_to(grid, seen.shape)
+    changes = seen[..., 1:] != seen[..., :-1]
+    most = min(int(changes.sum(-1).max()), _MOST_JUMPS)
+    order = np.argsort(~changes, axis=-1, kind="stable")[..., :most]
+    low, high, side = (
+        np.take_along_axis(each, order + i, -1) for each, i in ((grid, 0), (grid, 1), (seen, 0))
+    )
+    for _ in range(_BISECTIONS if most else 0):
+        middle = (low + high) / 2
+        same = function(middle) == side
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    found = np.take_along_axis(changes, order, -1)
+    return order, np.where(found, (low + high) / 2, _FAR)

@@ -22,6 +22,7 @@ REACH = 6.0  # the grid ends at |kappa| = 6, where the density is 1.5e-8 of its 
 # Relative, on what the matrices of the layer are made of, by the number of directions: every one
 # of them multiplies the number of nodes.
 TOLERANCES = {1: 1e-6, 2: 1e-5, 3: 1e-4}
+OF_JUMPS = 1e-4  # the same where a label of several terms jumps: its own integrals are as good
 ACCEPTED = 1e-3  # where the grid may not become finer
 MOST_NODES = 6000  # with as many neurons the tables of moments take a gigabyte
 TEACHER_NODES = 480  # of its inner integrals, which cost nothing
@@ -166,12 +167,15 @@ def make_grid(neurons: Neurons, target: Target, for_a_loss: bool = False) -> Gri
         spacing = [min(1.0, 1.1 * each) for each in spacing]
     current = _watched(probes, target, spacing)
     errors = [0.0] * len(spacing)
+    enough = TOLERANCES[len(spacing)]
+    if target.several is not None and target.binary is not None:
+        enough = max(enough, OF_JUMPS)
     for place in range(len(spacing)):
         while True:
             finer = [each / 2 if j == place else each for j, each in enumerate(spacing)]
             next_one = _watched(probes, target, finer)
             errors[place] = _gap(current, next_one)
-            if errors[place] <= TOLERANCES[len(spacing)] or _size(finer) > MOST_NODES:
+            if errors[place] <= enough or _size(finer) > MOST_NODES:
                 break
             spacing, current = finer, next_one
     error = sum(errors)
