@@ -227,9 +227,10 @@ def _classes(
     density = np.exp(-np.minimum(off**2, 1400) / 2) / math.sqrt(2 * math.pi)
     weights = density * (lengths / part.spread)[:, None]  # nodes of kappa, grid, f0
     places = (part.pulled / far + 1) * (grid.size - 1) / 2
-    for y, chance in ((1.0, up), (-1.0, 1 - up)):
-        values = functions(np.array(y), f0, part.leverage)
-        yield part.mass * chance, _between(np.einsum("kpf,qkf->qkp", weights, values), places)
+    values = np.concatenate([functions(np.array(y), f0, part.leverage) for y in (1.0, -1.0)])
+    plus, minus = np.split(_between(np.einsum("kpf,qkf->qkp", weights, values), places), 2)
+    yield part.mass * up, plus
+    yield part.mass * (1 - up), minus
 
 
 def _panels(

@@ -210,11 +210,101 @@ def test_a_threshold_and_its_mirror_image() -> None:
     assert rates[0] == pytest.approx(rates[1], abs=1e-8)
 
 
+# Several terms of the teacher ---------------------------------------------------------------------
+
+TWO = {
+    "student": "relu",
+    "readout": "gaussian",
+    "alpha": 3,
+    "beta": 1,
+    "alpha0": 4,
+    "step": 2,
+    "teacher": "tanh",
+}
+# Labels and loss, further terms, directions.
+TERMS = [
+    ({"loss": "huber:0.5", "noise": 0.3, "ridge": 0.05}, ("z**2-1",), 1),
+    ({"loss": "quantile:0.7", "noise": 0.5, "intercept": True}, ("relu",), 1),
+    ({"loss": "logistic", "labels": "sign", "flip": 0.05}, ("relu",), 1),
+    (
+        {"loss": "squared-hinge", "labels": "sign", "threshold": 0.3, "intercept": True},
+        ("tanh",),
+        2,
+    ),
+    ({"loss": "square", "labels": "sign", "noise": 0.3}, ("tanh",), 1),
+    ({"loss": "logistic", "labels": "logit:2", "intercept": True}, ("z/2",), 1),
+    ({"loss": "huber:0.3", "noise": 0.5, "noise_law": "t:3"}, ("tanh", "relu"), 1),
+    ({"loss": "hinge", "labels": "sign"}, ("tanh", "z"), 1),
+]
+
+
+def _of_terms(asked, terms, directions, dimension, replicates):
+    """The largest difference from simulated fits, in standard errors."""
+    problem = Problem(**TWO, **{"ridge": 0.1, **asked})
+    made = first_layer(Problem(**TWO), dimension, 3, teacher_terms=terms)
+    theta = made.directions
+    found = predict_features(
+        made.after, problem, theta, initial=made.before, teacher_terms=terms, directions=directions
+    )
+    drawn = simulate_features(
+        made.after, problem, theta, teacher_terms=terms, replicates=replicates, seed=5
+    )
+    names = ["test_loss", "training_loss", "risk", "output_alignment"]
+    names += ["error_rate", "training_error_rate"] * problem.labels.is_binary
+    estimates = {name: getattr(drawn, name) for name in names}
+    return max(
+        abs(getattr(found, name) - each.mean) / each.standard_error
+        for name, each in estimates.items()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("asked", "terms", "directions"), TERMS)
+def test_several_terms_against_simulated_fits(asked, terms, directions) -> None:
+    assert _of_terms(asked, terms, directions, 300, 60) < 3.8
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_two_terms_against_simulated_fits(place) -> None:
+    asked, terms, directions = TERMS[place]
+    assert _of_terms(asked, terms, directions, 100, 40) < 4
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"loss": "huber:0.5", "noise": 0.3},
+        {"loss": "logistic", "labels": "sign", "flip": 0.1, "intercept": True, "threshold": 0.2},
+        {"loss": "square", "labels": "sign"},
+        {"loss": "square", "noise": 0.3, "noise_law": "t:3"},
+    ],
+)
+def test_a_term_that_says_nothing_changes_nothing(asked) -> None:
+    """0 z along another direction: one more coordinate, in which there is nothing."""
+    made = first_layer(Problem(**TWO), 80, 1)
+    problem = Problem(**TWO, ridge=0.1).replace(**asked)
+    other = np.roll(made.teacher, 1)
+    other = other - made.teacher * (made.teacher @ other)
+    both = np.stack([made.teacher, other / np.linalg.norm(other)], axis=1)
+    one = predict_features(made.after, problem, made.teacher, directions=1)
+    two = predict_features(made.after, problem, both, teacher_terms=("0*z",), directions=1)
+    names = ["test_loss", "training_loss", "risk", "output_alignment", "degrees_of_freedom"]
+    names += ["error_rate", "training_error_rate"] * problem.labels.is_binary
+    for name in names:
+        assert getattr(two, name) == pytest.approx(getattr(one, name), rel=2e-4), name
+
+
 def test_what_is_not_covered_is_refused() -> None:
     problem, made = layer("L1")
     other = problem.replace(loss="logistic", labels="sign")
-    two = np.stack([made.teacher, np.roll(made.teacher, 1)], axis=1)
-    with pytest.raises(InvalidParameter, match="teacher-terms"):
-        predict_features(made.after, other, two, teacher_terms=("tanh",))
+    four = np.stack([np.roll(made.teacher, shift) for shift in range(4)], axis=1)
+    terms = ("tanh", "relu", "z")
+    with pytest.raises(InvalidParameter, match="teacher-terms must be along at most 3"):
+        predict_features(made.after, other, four, teacher_terms=terms)
+    plain = problem.replace(alpha=2, ridge=0.1)
+    found = predict_features(made.after, plain, four, teacher_terms=terms, directions=1)
+    assert found.risk > 0
+    with pytest.raises(AttributeError, match="the risk alone"):
+        _ = found.test_loss
     with pytest.raises(InvalidParameter, match="ridge"):
         predict_features(made.after, other.replace(ridge=0), made.teacher)
