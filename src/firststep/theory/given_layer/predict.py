@@ -63,7 +63,9 @@ def predict_features(
         teacher: the teacher's direction, d numbers of norm 1; with ``teacher_terms``,
             d x (1 + terms), a column a term.
         teacher_terms: activations of further terms of the teacher,
-            y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise.
+            y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise, or binary labels of that sum. With
+            another loss than the square, an intercept or binary labels along three directions at
+            most.
         initial: W0 in the same layout, if it is known: the directions are then those of W1 - W0.
         directions: ``auto`` (by the gaps of the singular values, see ``directions`` of the result),
             how many (1, 2 or 3; 0 is the Gaussian equivalent of the layer, noisy linear features),
