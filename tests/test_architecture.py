@@ -57,14 +57,16 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "theory": [
         {"student", "binary"},
-        {"step", "channel"},
+        {"step", "channel", "terms"},
         {"closed_forms", "loss_report", "loss_fixed_point", "loss_numbers"},
+        {"terms_channel"},
         {"one_step", "given_layer"},
         {"spectrum"},
     ],
     "theory/closed_forms": [{"small_step", "bound"}, {"weights"}],
     "theory/one_step": [
         {"question", "free_functions", "labels", "system", "least_error", "words"},
+        {"step_noise"},
         {"nodes"},
         {"moments", "resolvent"},
         {"response", "mean"},

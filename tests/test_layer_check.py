@@ -189,15 +189,54 @@ def test_the_numbers_behind_it() -> None:
     assert common_mode(flat, 50) == pytest.approx(4 * 12 / 100)
 
 
+CLASSES = dict(labels="sign", teacher="z", threshold=0.4, flip=0.05, noise=0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "quantity"),
+    [
+        (dict(loss="logistic", **CLASSES), "error_rate"),
+        (dict(loss="square", **CLASSES), "error_rate"),
+        (dict(loss="huber:0.5", noise=0.5, noise_law="t:3"), "test_loss"),
+        (dict(noise=0.5, noise_law="mixture:0.5@0.8,2@0.2"), "risk"),
+    ],
+)
+def test_other_losses_are_judged_by_their_own_number(
+    changes: dict[str, Any], quantity: str
+) -> None:
+    problem = PROBLEM.replace(**changes)
+    check = check_layers(problem, 2, seed=3)
+    layer = first_layer(problem, 40, 3, 1)
+    alone = predict_features(layer.after, problem, layer.teacher, initial=layer.before)  # type: ignore[arg-type]
+    assert check.quantity == quantity
+    assert check.risks[1] == getattr(alone, quantity)
+    assert check.theory == getattr(theory(at_size(problem, None, "network")), quantity)
+    assert abs(check.relative) < 0.15
+    assert list(check.to_dict()).count(quantity) == 1
+    words = quantity.replace("_", " ")
+    assert (f"{words}: average theory" in str(check)) == (quantity != "risk")
+    assert (f"d = 40: {words} " in check.verdict) == (quantity != "risk")
+
+
+def test_the_common_mode_of_a_classifier() -> None:
+    """E y of threshold 0.4 and flips; a free constant leaves none."""
+    problem = PROBLEM.replace(loss="logistic", **CLASSES)
+    mean = 0.9 * (1 - 2 * 0.6554217416103242)
+    assert common_mode(problem, 50) == pytest.approx(mean**2 / 100, rel=1e-6)
+    assert common_mode(problem.replace(intercept=True), 50) == 0
+    check = replace(check_layers(problem, 1), theory_risk=1e-3)
+    assert check.outcome == UNRELIABLE
+
+
 def test_layers_that_cannot_be_solved_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = firststep.layer_check.layer_risk
+    plain = firststep.layer_check.layer_number
 
     def failing(problem: Problem, seed: int, number: int) -> float:
         if number == 1:
             raise NotConverged("no\nsolution")
         return plain(problem, seed, number)
 
-    monkeypatch.setattr(firststep.layer_check, "layer_risk", failing)
+    monkeypatch.setattr(firststep.layer_check, "layer_number", failing)
     check = check_layers(PROBLEM, 3)
     assert check.failures == {1: "no solution"}
     assert np.isnan(check.risks).tolist() == [False, True, False]
@@ -315,7 +354,7 @@ def test_ctrl_c_on_the_command_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is finished is printed; without a layer the prediction alone."""
-    plain = firststep.layer_check.layer_risk
+    plain = firststep.layer_check.layer_number
     for finished in (0, 1):
 
         def stopped(problem: Problem, seed: int, number: int, last: int = finished) -> float:
@@ -323,7 +362,7 @@ def test_ctrl_c_on_the_command_line(
                 raise KeyboardInterrupt
             return plain(problem, seed, number)
 
-        monkeypatch.setattr(firststep.layer_check, "layer_risk", stopped)
+        monkeypatch.setattr(firststep.layer_check, "layer_number", stopped)
         assert run([*COMMAND, "--dimension", "40", "--check", "3", "--json"]) == 130
         shown = capsys.readouterr()
         assert shown.err == f"interrupted: {finished} of 3 layers finished\n"

@@ -8,8 +8,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 from scipy.optimize import minimize_scalar
+from scipy.special import ndtr
 
 from firststep import InvalidParameter
 from firststep.label_laws import label_law
@@ -156,6 +157,27 @@ def test_second_moments_of_noise() -> None:
     assert noise_law_of("gaussian").second_moment == 1
     assert noise_law_of("t:5").second_moment == pytest.approx(5 / 3)
     assert noise_law_of("mixture:0.2@0.9,3@0.1").second_moment == pytest.approx(0.936)
+
+
+@pytest.mark.parametrize("freedom", [2.1, 3, 10, 1000, 1e9])
+def test_a_t_is_a_mixture_of_gaussians(freedom: float) -> None:
+    """Its variance to rounding, its distribution function and its mean size."""
+    law, t = noise_law_of(f"t:{freedom!r}"), stats.t(freedom)
+    weights, scales = np.array(law.gaussians()).T
+    assert weights @ scales**2 == pytest.approx(law.second_moment, rel=1e-12)
+    x = np.array([-20.0, -1.0, 0.3, 4.0])
+    np.testing.assert_allclose(ndtr(x[:, None] / scales) @ weights, t.cdf(x), atol=1e-6)
+    size = t.expect(abs) if freedom > 3 else None
+    if size is not None:
+        assert weights @ scales * np.sqrt(2 / np.pi) == pytest.approx(size, rel=1e-5)
+    fourth = 3 * (weights @ scales**4)
+    if freedom == 10:
+        assert fourth == pytest.approx(3 * 10**2 / (8 * 6), rel=1e-4)
+
+
+def test_other_laws_are_mixtures_already() -> None:
+    assert noise_law_of("gaussian").gaussians() == ((1.0, 1.0),)
+    assert noise_law_of("mixture:0.2@0.9,3@0.1").gaussians() == ((0.9, 0.2), (0.1, 3.0))
 
 
 @pytest.mark.parametrize(

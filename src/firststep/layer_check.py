@@ -2,7 +2,9 @@
 
 ``predict`` averages over networks and keeps leading orders in 1/d. Here a few first layers are
 drawn and trained as ``simulate`` does it, and the equations of the given layer are solved for each:
-its W1 is exact, and only the ridge and the test data are averaged.
+its W1 is exact, and only the ridge and the test data are averaged. Compared is the number that a
+fit is judged by: the risk of ridge regression, the error rate of binary labels, the test loss of
+another loss of real ones.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ from firststep.results import Estimate, Interrupted, Shown, plain_fields, versio
 from firststep.simulation.backends import available_memory
 from firststep.simulation.running.layer import first_layer
 from firststep.simulation.running.simulate import replicate_cost
+from firststep.theory.binary import BinaryLabels
 from firststep.theory.given_layer.predict import predict_features
+from firststep.theory.loss_numbers import main_number
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.one_step.question import BULKS
-from firststep.theory.step import refuse_other_losses
 
 if TYPE_CHECKING:
     from firststep.activations import Activation
@@ -61,7 +64,9 @@ _NUMBERS = ("spread", "theory", "difference", "relative", "z")  # of a check, in
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerCheck(Shown):
-    """The risk of the average theory, and of first layers that were drawn at its size.
+    """A number of the average theory, and of first layers that were drawn at its size.
+
+    ``quantity`` is its name: risk, error_rate or test_loss.
 
     The theory is taken at the whole numbers n, N, n0 of the layers. ``outcome`` is one word:
     "agrees", "differs", "undecided" (the layers scatter too much), or "unreliable" (the equations
@@ -74,11 +79,23 @@ class LayerCheck(Shown):
     theory: float
     layers: int  # asked for
     seed: int  # layer i is that of replicate i of simulate with this seed
-    risks: Float[Array, " layers"]  # nan where the equations could not be solved
+    # The quantity by layer; nan where the equations could not be solved.
+    risks: Float[Array, " layers"]
     seconds: float
     versions: Mapping[str, str]
     failures: Mapping[int, str] = field(default_factory=dict)  # why, by the number of the layer
     interrupted: bool = False
+    theory_risk: float = math.nan  # where the quantity is another
+
+    @property
+    def quantity(self) -> str:
+        """What is compared: the number that a fit is judged by."""
+        return main_number(self.problem)
+
+    @property
+    def _words(self) -> str:
+        """The quantity in words; the risk goes without saying."""
+        return "" if self.quantity == "risk" else self.quantity.replace("_", " ")
 
     @property
     def estimate(self) -> Estimate:
@@ -86,12 +103,12 @@ class LayerCheck(Shown):
 
     @property
     def solved(self) -> int:
-        """How many layers have a risk."""
+        """How many layers have a number."""
         return int(np.isfinite(self.risks).sum())
 
     @property
     def mean(self) -> float:
-        """Mean risk of the layers that could be solved; nan if there is none."""
+        """Mean of the layers that could be solved; nan if there is none."""
         return float(self.estimate.mean)
 
     @property
@@ -128,7 +145,8 @@ class LayerCheck(Shown):
                 f"the features of {self.problem.student} have tails too heavy for N = "
                 f"{self.sizes.width}, and layers as well as the theory tend to be too low"
             )
-        missing = common_mode(self.problem, self.sizes.dimension) / self.mean
+        risk = self.mean if self.quantity == "risk" else self.theory_risk
+        missing = common_mode(self.problem, self.sizes.dimension) / risk
         if missing > MISSING:
             found.append(
                 "the layers lack the common mode of |x|^2, "
@@ -159,7 +177,8 @@ class LayerCheck(Shown):
         numbers = f"{with_error(self.mean, self.standard_error)} against {self.theory:.4g}"
         apart = f"{100 * self.relative:+.2g} %"
         errors = f", {self.z:+.1f} s.e." if math.isfinite(self.z) else ""
-        told = f"{self._drawn}: {numbers} ({apart}{errors})"
+        words = f"{self._words} " if self._words else ""
+        told = f"{self._drawn}: {words}{numbers} ({apart}{errors})"
         lost = f"; {self._lost}" if self.failures else ""
         if self.outcome == UNRELIABLE:
             why = "; ".join(self.doubts)
@@ -174,6 +193,10 @@ class LayerCheck(Shown):
         if self.solved == 1:
             return f"undecided by {told}: one layer has no spread; ask for more{lost}"
         return f"undecided by {told}: {self._wanted}{lost}"
+
+    @property
+    def _of(self) -> str:
+        return f"{self._words}: " if self._words else ""
 
     @property
     def _drawn(self) -> str:
@@ -199,7 +222,7 @@ class LayerCheck(Shown):
             **asdict(self.sizes),
             "layers": self.layers,
             "seed": self.seed,
-            "risk": self.estimate.to_dict(),
+            self.quantity: self.estimate.to_dict(),
             **plain_fields(self, *_NUMBERS),
             "outcome": self.outcome,
             "verdict": self.verdict,
@@ -211,12 +234,12 @@ class LayerCheck(Shown):
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table: what, and its value."""
-        yield "average theory", f"{self.theory:.6g}"
+        yield f"{self._of}average theory", f"{self.theory:.6g}"
         yield from self.found()
 
     def found(self) -> Iterator[tuple[str, str]]:
         """The same without the theory: these lines are also in the table of a prediction."""
-        yield f"mean of {self._drawn}", with_error(self.mean, self.standard_error)
+        yield f"{self._of}mean of {self._drawn}", with_error(self.mean, self.standard_error)
         if math.isfinite(self.spread):
             yield "spread between layers", f"{self.spread:.3g}"
         if math.isfinite(self.relative):
@@ -280,7 +303,6 @@ class Asked:
     @classmethod
     def checked(cls, problem: object, layers: object, seed: object, bulk: object) -> Asked:
         question = Problem.asked(problem)
-        refuse_other_losses(question)
         count = whole("layers", layers, 1, MOST)
         if question.dimension == math.inf:
             hint = "the layers are drawn at a finite size, for instance 200"
@@ -303,7 +325,7 @@ class Asked:
                 problem=self.problem,
                 bulk=self.bulk,
                 sizes=self.problem.sizes(),
-                theory=float(theory.risk),
+                theory=float(getattr(theory, main_number(self.problem))),
                 layers=self.layers,
                 seed=self.seed,
                 risks=np.array(risks),
@@ -311,12 +333,13 @@ class Asked:
                 versions=versions(),
                 failures=failures,
                 interrupted=interrupted,
+                theory_risk=float(theory.risk),
             )
 
         try:
             for number in range(self.layers):
                 try:
-                    risk = layer_risk(self.problem, self.seed, number)
+                    risk = layer_number(self.problem, self.seed, number)
                 except FirststepError as error:  # of this layer: the question is in order
                     risk, failures[number] = math.nan, " ".join(str(error).split())
                 risks.append(risk)
@@ -328,12 +351,12 @@ class Asked:
         return result(False)
 
 
-def layer_risk(problem: Problem, seed: int, number: int) -> float:
-    """The risk of one layer: that of replicate ``number`` of ``simulate``."""
+def layer_number(problem: Problem, seed: int, number: int) -> float:
+    """The main number of one layer: that of replicate ``number`` of ``simulate``."""
     layer = first_layer(problem, seed=seed, replicate=number)
     with np.errstate(all="ignore"):  # what is not finite is refused, not warned about
         found = predict_features(layer.after, problem, layer.teacher, initial=layer.before)
-    return float(found.risk)
+    return float(getattr(found, main_number(problem)))
 
 
 def _refuse_beyond_memory(problem: Problem) -> None:
@@ -367,11 +390,20 @@ def common_mode(problem: Problem, dimension: float) -> float:
 
     Features move together by (c2/2)(|x|^2/d - 1), and those that fit the constant E s* with their
     means c0 move the prediction by E s* (c2/2c0)(|x|^2/d - 1): E[s*]^2 (c2/c0)^2/(2d) of the risk.
+    Of binary labels s* is their mean; a free constant needs no features.
     """
-    student, constant = problem.student.moments, problem.teacher.moments.mean
+    student, constant, second = problem.student.moments, *_constant(problem)
     bent = student.quadratic**2
     small = 1e-16 * student.second_moment  # of squares: rounding
-    if bent <= small or constant**2 <= 1e-16 * problem.teacher.moments.second_moment:
+    if problem.intercept or bent <= small or constant**2 <= 1e-16 * second:
         return 0.0
     ratio = min(bent / max(student.mean**2, small), LARGEST_RATIO)
     return float(constant**2 * ratio / (2 * dimension))
+
+
+def _constant(problem: Problem) -> tuple[float, float]:
+    """E y and about E y^2 of what is learned."""
+    if not problem.labels.is_binary:
+        return problem.teacher.moments.mean, problem.teacher.moments.second_moment
+    plus, minus = BinaryLabels.of(problem).moments[0]
+    return float(plus - minus), 1.0

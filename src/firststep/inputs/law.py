@@ -77,6 +77,7 @@ class InputLaw(ABC):
     low: ClassVar[float] = 0.0  # what the parameter must exceed
     high: ClassVar[float] = 1e6  # and what it may not exceed
     is_gaussian: ClassVar[bool] = False  # x ~ N(0, I): what the theory is about
+    has_unit_covariance: ClassVar[bool] = True
 
     @abstractmethod
     def rows(self, block: Block) -> Float[Array, "rows d"]:

@@ -87,6 +87,7 @@ class PowerLaw(InputLaw):
     kind = "power-law"
     meaning = "x ~ N(0, C), C diagonal with entries proportional to j^-A and trace d"
     letter, parameter_meaning, high = "A", "the exponent", 10.0
+    has_unit_covariance = False
 
     def shared_arrays(self, dimension: int) -> tuple[Float[Array, " d"], ...]:
         variances = np.arange(1.0, dimension + 1) ** -_number(self)
@@ -124,6 +125,7 @@ class CovarianceInputs(InputLaw):
     """x ~ N(0, C); ``held`` is the symmetric root of C."""
 
     kind, meaning = "covariance", "x ~ N(0, C) for a given matrix C"
+    has_unit_covariance = False
 
     @classmethod
     def of(cls, covariance: object) -> CovarianceInputs:

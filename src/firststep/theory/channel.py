@@ -39,6 +39,7 @@ from scipy.special import ndtr
 
 from firststep.activations import Activation
 from firststep.losses import Loss
+from firststep.noise_laws import NoiseLaw
 from firststep.numerics.quadrature import REACH, gaussian_panels
 from firststep.theory.binary import BinaryLabels
 
@@ -59,7 +60,7 @@ class Output(NamedTuple):
 
     leverage: Float[Array, " K"]  # V
     mean: Float[Array, " K"]  # m
-    slope: Float[Array, " K"]  # t
+    slope: Float[Array, "*terms K"]  # t; a row for each coordinate, where there are several
     variance: Float[Array, " K"]  # v, given kappa: t^2 and the rest
 
 
@@ -68,7 +69,7 @@ class Pull(NamedTuple):
 
     slope: Float[Array, " K"]  # s
     mean: Float[Array, " K"]  # E g
-    along: Float[Array, " K"]  # E zeta g
+    along: Float[Array, "*terms K"]  # E zeta g
     square: Float[Array, " K"]  # E g^2
 
 
@@ -81,11 +82,24 @@ class RealLabels:
 
     @classmethod
     def of(cls, problem: Problem) -> RealLabels:
-        return cls(problem.teacher, ((1.0, problem.noise),))
+        deviation = problem.noise * problem.noise_law.deviation
+        return cls.of_deviation(problem.teacher, problem.noise_law, deviation)
+
+    @classmethod
+    def of_deviation(cls, teacher: Activation, law: NoiseLaw, deviation: float) -> RealLabels:
+        """With noise from a law, scaled to a standard deviation."""
+        by = deviation / law.deviation if deviation > 0 else 0.0
+        return cls(teacher, tuple((weight, by * scale) for weight, scale in law.gaussians()))
 
     @property
     def noise_variance(self) -> float:
         return sum(weight * scale**2 for weight, scale in self.noise)
+
+    def seen_by(self, loss: Loss) -> tuple[tuple[float, float], ...]:
+        """The noise as far as a loss can tell: the score of the square loss is linear."""
+        if loss.name == "square" and len(self.noise) > 1:
+            return ((1.0, math.sqrt(self.noise_variance)),)
+        return self.noise
 
 
 class Flat(NamedTuple):
@@ -125,7 +139,8 @@ class Channel:
         assert isinstance(self.labels, BinaryLabels)
         root, share = np.sqrt(output.variance), output.slope / np.sqrt(output.variance)
         edges = [np.full_like(root, x) for x in np.linspace(-REACH, REACH, _PANELS + 1)]
-        edges += [(f - output.mean) / root for f in self._bends(output.leverage, at_zero)]
+        every = bends(self.loss, output.leverage, at_zero)
+        edges += [(f - output.mean) / root for f in every]
         if self.labels.is_step:
             tilt = self.scale * share
             flat = np.abs(tilt) < 1e-9
@@ -138,19 +153,6 @@ class Channel:
         node, place = np.nonzero(mass > _NEGLIGIBLE)
         first = np.searchsorted(node, np.arange(len(root)))
         return Flat(node, first, w[node, place], mass[node, place])
-
-    def _bends(
-        self, leverage: Float[Array, " K"], at_zero: bool
-    ) -> list[Float[Array, " K"] | float]:
-        """The f0 at which the score bends; and where f0 and the proximal point vanish."""
-        bends: list[Float[Array, " K"] | float] = []
-        for y in (1.0, -1.0):
-            kinks = self.loss.kinks(leverage)
-            bends += [y * kink if self.loss.is_margin else y - kink for kink in kinks]
-            if at_zero:  # f = f0 + V g = 0 at f0 = (V/2) dl/df(y, 0)
-                slope = float(self.loss.slope(np.array(y), np.array(0.0)))
-                bends.append(leverage / 2 * slope)
-        return [*bends, 0.0] if at_zero else bends
 
     def classes(
         self, output: Output, at: Flat
@@ -196,7 +198,7 @@ class Channel:
         inner = output.variance - output.slope**2
         return [
             (zeta, weight * mass, Clipped.of(mu, np.sqrt(inner + scale**2)[:, None], *line))
-            for weight, scale in self.labels.noise
+            for weight, scale in self.labels.seen_by(self.loss)
         ]
 
     def _real(self, output: Output) -> Pull:
@@ -226,15 +228,34 @@ class Clipped(NamedTuple):
     ) -> Clipped:
         low, high = np.maximum(low, -1e30), np.minimum(high, 1e30)  # the square loss has no ends
         a, b = (low - mu) / spread, (high - mu) / spread
-        inside = ndtr(b) - ndtr(a)
+        below, above = ndtr(a), ndtr(-b)
+        inside = ndtr(b) - below
         da, db = (np.exp(-np.minimum(x * x, 1400) / 2) / math.sqrt(2 * math.pi) for x in (a, b))
         slopes = spread * (db - da)
         ends = spread**2 * (np.clip(b, -60, 60) * db - np.clip(a, -60, 60) * da)
-        below, above = ndtr(a), ndtr(-b)
         mean = k * (low * below + high * above + mu * inside - slopes)
         square = (mu**2 + spread**2) * inside - 2 * mu * slopes - ends
         square = k**2 * (low * (low * below) + high * (high * above) + square)
         return cls(k * inside, mean, square, mu * mean + spread**2 * k * inside)
+
+
+def bends(
+    loss: Loss, leverage: Float[Array, "*shape"], at_zero: bool
+) -> list[Float[Array, "*shape"] | float]:
+    """The f0 at which the score of labels +-1 bends; and where f0 and the proximal point vanish."""
+    found: list[Float[Array, "*shape"] | float] = []
+    for y in (1.0, -1.0):
+        kinks = loss.kinks(leverage)
+        found += [y * kink if loss.is_margin else y - kink for kink in kinks]
+        if at_zero:  # f = f0 + V g = 0 at f0 = (V/2) dl/df(y, 0)
+            slope = float(loss.slope(np.array(y), np.array(0.0)))
+            found.append(leverage / 2 * slope)
+    return [*found, 0.0] if at_zero else found
+
+
+def square_slope(slope: Float[Array, "*terms K"]) -> Float[Array, " K"]:
+    """|t|^2."""
+    return slope**2 if slope.ndim == 1 else np.sum(slope**2, 0)
 
 
 def tame(output: Output) -> Output:
@@ -242,5 +263,5 @@ def tame(output: Output) -> Output:
     leverage = np.maximum(output.leverage, SMALLEST_LEVERAGE * float(output.leverage.max()))
     return output._replace(
         leverage=leverage,
-        variance=np.maximum(output.variance, output.slope**2 * (1 + 1e-9) + 1e-300),
+        variance=np.maximum(output.variance, square_slope(output.slope) * (1 + 1e-9) + 1e-300),
     )

@@ -3,7 +3,9 @@
 The unknowns are x = (log V, m, t, log v) on the nodes; a map gives what the fit makes of them, and
 F(x) = map(x) - x. The residual is the root of
 
-    sum_k omega_k [(dlog V)^2 + (dm/sigma)^2 + (dt/sigma)^2 + (dlog v)^2],   sigma^2 = sum omega v.
+    sum_k omega_k [(dlog V)^2 + (dm/sigma)^2 + (dt/sigma)^2 + (dlog v)^2],   sigma^2 = sum omega v,
+
+t one row, or several where the teacher has several terms.
 
 Steps are x + theta F, theta = 1/2 while the residual is above 1; below 0.3 Anderson's mixing over
 the last points, by least squares in the metric of the residual. Where it does not come down, the
@@ -46,9 +48,10 @@ class FixedPoint(NamedTuple):
     evaluations: int
 
 
-def cold(omega: Float[Array, " K"], leverage: Float[Array, " K"]) -> Output:
+def cold(omega: Float[Array, " K"], leverage: Float[Array, " K"], slopes: int = 1) -> Output:
     """A place to begin: nothing learned."""
-    return Output(leverage, 0 * omega, 0 * omega, 0.5 + 0 * omega)
+    nothing = 0 * omega if slopes == 1 else np.zeros((slopes, omega.size))
+    return Output(leverage, 0 * omega, nothing, 0.5 + 0 * omega)
 
 
 def fixed_point(
@@ -59,7 +62,7 @@ def fixed_point(
 ) -> FixedPoint:
     """The output that is its own image."""
     x = _packed(start)
-    history: list[tuple[Float[Array, "4 K"], Float[Array, "4 K"]]] = []
+    history: list[tuple[Float[Array, "rows K"], Float[Array, "rows K"]]] = []
     best, since, plain, resets, halved = np.inf, 0, 0, 0, 0
     smallest = (np.inf, start)
     for count in range(1, MOST_EVALUATIONS + 1):
@@ -95,33 +98,36 @@ def fixed_point(
     )
 
 
-def _packed(output: Output) -> Float[Array, "4 K"]:
+def _packed(output: Output) -> Float[Array, "rows K"]:
     leverage, m, t, v = output
-    return np.stack([np.log(np.maximum(leverage, 1e-300)), m, t, np.log(np.maximum(v, 1e-300))])
+    ends = [np.log(np.maximum(each, 1e-300)) for each in (leverage, v)]
+    return np.stack([ends[0], m, *np.atleast_2d(t), ends[1]])
 
 
-def _unpacked(x: Float[Array, "4 K"]) -> Output:
-    return Output(np.exp(x[0]), x[1], x[2], np.exp(x[3]))
+def _unpacked(x: Float[Array, "rows K"]) -> Output:
+    return Output(np.exp(x[0]), x[1], x[2] if len(x) == 4 else x[2:-1], np.exp(x[-1]))
 
 
-def _metric(output: Output, omega: Float[Array, " K"]) -> Float[Array, "4 K"]:
+def _metric(output: Output, omega: Float[Array, " K"]) -> Float[Array, "rows K"]:
     size = float(np.sqrt(omega @ output.variance))
     root = np.sqrt(omega)
-    return np.stack([root, root / size, root / size, root])
+    slopes = [root / size] * len(np.atleast_2d(output.slope))
+    return np.stack([root, root / size, *slopes, root])
 
 
-def _inside(x: Float[Array, "4 K"], move: Float[Array, "4 K"]) -> Float[Array, "4 K"]:
+def _inside(x: Float[Array, "rows K"], move: Float[Array, "rows K"]) -> Float[Array, "rows K"]:
     """The next point: no logarithm moves by more than 1.5, and v stays above t^2."""
     after = x + move
-    for row in (0, 3):
+    for row in (0, -1):
         after[row] = x[row] + np.clip(move[row], -_LARGEST_MOVE, _LARGEST_MOVE)
-    after[3] = np.maximum(after[3], np.log(after[2] ** 2 * 1.0001 + 1e-300))
+    after[-1] = np.maximum(after[-1], np.log(np.sum(after[2:-1] ** 2, 0) * 1.0001 + 1e-300))
     return after
 
 
 def _mixed(
-    history: list[tuple[Float[Array, "4 K"], Float[Array, "4 K"]]], metric: Float[Array, "4 K"]
-) -> Float[Array, "4 K"]:
+    history: list[tuple[Float[Array, "rows K"], Float[Array, "rows K"]]],
+    metric: Float[Array, "rows K"],
+) -> Float[Array, "rows K"]:
     """Anderson's step: the combination of past gaps that is smallest."""
     x, gap = history[-1]
     gaps = np.stack([(gap - each) for _, each in history[:-1]])

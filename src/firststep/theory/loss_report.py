@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FINE = 0.6  # spacing of kappa in units of sqrt(v)/m': the trapezoid's error is some 1e-9
 _FINEST = 0.02
 _SEEN = 4.0  # |kappa| up to which steep places count
-_NO_LEVERAGE = 1e-6  # stands for V = 0, where the score of the quantile loss is a jump
+NO_LEVERAGE = 1e-6  # stands for V = 0, where the score of the quantile loss is a jump
 
 
 class Report(NamedTuple):
@@ -117,7 +117,7 @@ def _binary(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
 def _real(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
     assert isinstance(channel.labels, RealLabels)
     bend = 1.0 if channel.loss.is_smooth else 0.0
-    new = output._replace(leverage=np.full_like(output.leverage, (1 - bend) * _NO_LEVERAGE))
+    new = output._replace(leverage=np.full_like(output.leverage, (1 - bend) * NO_LEVERAGE))
     losses, slopes = np.zeros((2, 2, len(output.mean)))
     for place, seen in enumerate((output, new)):
         for _, mass, of in channel.residuals(seen):

@@ -33,7 +33,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from firststep.activations import Activation
-from firststep.errors import InvalidParameter
 from firststep.numerics.library import library_of
 from firststep.problem import Problem
 from firststep.theory.student import SlopeConstants
@@ -54,13 +53,6 @@ def refuse_other_losses(problem: Problem) -> None:
     """The equations here are those of ridge regression on real labels with Gaussian noise."""
     hint = "predict(...) or simulate(...) may have it"
     problem.refuse_beyond_plain("left at its default here", hint)
-
-
-def refuse_noise_laws(problem: Problem) -> None:
-    """The theory has Gaussian noise."""
-    if not problem.noise_law.is_gaussian:
-        hint = "simulate(...) runs the others"
-        raise InvalidParameter("noise-law", "gaussian in theory", str(problem.noise_law), hint)
 
 
 def residual_of(
@@ -222,7 +214,7 @@ def step_law(
     )
     lift, zero = 1 + tilt * m1, xp.zeros_like(a)
     c2, c3, r1 = student.c2, student.c3, student.r1
-    k3 = a**3 / alpha0**2 * (c2**2 * c3 + 2 * c2 * r1 + student.s3)
+    k3 = a**3 / alpha0**2 * student.cubic_fluctuation
     h = [2 * a * c3 * lift, a**2 / alpha0 * (2 * c2 * c3 + r1), zero]
     k = [zero, 2 * a / alpha0 * lift * (tilt * c3 + a * r1), k3]
     variance = by_value.variance(readout, readout**2)

@@ -46,6 +46,11 @@ class SlopeConstants:
         """Whether a neuron's norm has a part linear in its weights: not if s(z) - c1 z is even."""
         return any(v != 0 for v in (self.c3, self.r1, self.s3))
 
+    @property
+    def cubic_fluctuation(self) -> float:
+        """Of a neuron's norm along w.X[yhat^3], by a^3/alpha0^2: c2^2 c3 + 2 c2 r1 + s3."""
+        return self.c2**2 * self.c3 + 2 * self.c2 * self.r1 + self.s3
+
 
 class Parts(NamedTuple):
     """Hermite coefficients by degree of the even and the odd part of s, where it is a polynomial.

@@ -226,6 +226,96 @@ def test_a_comparison_of_real_labels_has_no_error_rates() -> None:
     assert abs(found["test_loss"].z) < 4
 
 
+# Noise laws -----------------------------------------------------------------------------------
+
+MIXTURE = "mixture:0.2@0.9,3@0.1"
+NOISY = {
+    "relu-huber": dict(student="relu", teacher="tanh", readout="ones", alpha=3, beta=1, alpha0=3),
+    "mixed-square": dict(
+        student="tanh(z+0.5)", teacher="sin(z)+0.3*z**2", readout="gaussian", alpha=2, beta=1
+    ),
+    "erf-huber": dict(student="erf", teacher="z", readout="signs", alpha=2, beta=1, alpha0=2),
+    "relu-quantile": dict(student="relu", teacher="tanh", alpha=2.5, beta=1.2, alpha0=3),
+    "tanh-still": dict(student="tanh", teacher="z", readout="ones", alpha=2, beta=1, alpha0=0),
+}
+# Problem, loss, step, ridge, law, noise.
+NOISE_TABLE = [
+    ("relu-huber", "huber:0.5", 1.5, 0.1, MIXTURE, 0.5),
+    ("relu-huber", "huber:0.5", 1.5, 0.1, "t:3", 0.3),
+    ("mixed-square", "square", 1, 0.1, MIXTURE, 1),
+    ("mixed-square", "square", 2, 0.1, "t:5", 1),
+    ("erf-huber", "huber:0.3", 2, 0.05, "t:7", 1),
+    ("erf-huber", "huber:0.3", 2, 0.05, "t:3", 0.7),
+    ("relu-quantile", "quantile:0.7", 1.5, 0.05, "t:5", 0.5),
+    ("tanh-still", "huber:0.3", 0, 0.1, "t:3", 1),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dimension", [400, 1000])
+@pytest.mark.parametrize(("name", "loss", "step", "ridge", "law", "noise"), NOISE_TABLE)
+def test_simulated_networks_of_noise_laws(name, loss, step, ridge, law, noise, dimension) -> None:
+    asked = dict(loss=loss, step=step, ridge=ridge, noise_law=law, noise=noise)
+    problem = Problem(**NOISY[name], **asked, dimension=dimension)
+    found = compare(problem, replicates=24 if dimension == 400 else 12, seed=21)
+    for quantity in ("test_loss", "training_loss", "risk"):
+        row = found[quantity]
+        assert abs(row.z) < 3.5 or abs(row.relative) < 0.01, quantity
+
+
+def test_a_simulated_network_with_noise_of_heavy_tails() -> None:
+    problem = Problem(**NOISY["relu-huber"], loss="huber:0.5", ridge=0.1, noise=0.3)
+    found = compare(problem.replace(noise_law="t:3"), dimension=200, replicates=24, seed=4)
+    for quantity in ("test_loss", "risk"):
+        assert abs(found[quantity].z) < 3.5, quantity
+
+
+@pytest.mark.parametrize("dimension", [500, math.inf])
+@pytest.mark.parametrize("loss", ["square", "huber:0.5"])
+def test_a_mixture_of_equal_gaussians_is_one(loss, dimension) -> None:
+    problem = Problem(**NOISY["relu-huber"], loss=loss, noise=0.4, dimension=dimension)
+    plain, mixed = predict(problem), predict(problem.replace(noise_law="mixture:1@0.3,1@0.7"))
+    for name in ("risk", "test_loss", "training_loss", "alignment"):
+        assert getattr(mixed, name) == pytest.approx(getattr(plain, name), rel=1e-7), name
+
+
+def test_the_square_loss_knows_the_variance_of_the_noise_alone_without_a_step() -> None:
+    problem = Problem(**NOISY["tanh-still"], ridge=0.1, noise=0.5, dimension=300)
+    heavy = predict(problem.replace(noise_law="t:3"))
+    plain = predict(problem.replace(noise=0.5 * math.sqrt(3)))
+    for name in ("risk", "training_error", "test_loss", "model_error", "quadrature_error"):
+        assert getattr(heavy, name) == pytest.approx(getattr(plain, name), rel=1e-9), name
+    assert heavy.test_loss == pytest.approx(heavy.risk + 0.75, rel=1e-9)
+    assert heavy.error_split.fluctuation == pytest.approx(plain.error_split.fluctuation, rel=1e-9)
+    assert heavy.random_features_risk == pytest.approx(heavy.risk, rel=1e-6)
+
+
+def test_arrays_of_noises_of_a_law_are_their_points() -> None:
+    problem = Problem(**NOISY["relu-huber"], ridge=0.1, noise_law=MIXTURE, dimension=400)
+    many = predict(problem, noise=np.array([0.1, 0.5]))
+    one = predict(problem.replace(noise=0.5))
+    assert many.risk[1] == pytest.approx(one.risk, rel=1e-9)
+    assert many[1].error_by_kappa.min() > 0
+
+
+@pytest.mark.parametrize(
+    ("law", "changes", "allowed"),
+    [
+        ("t:2.5", {"dimension": 400}, "NU >= 3 for a step"),
+        ("t:4", {}, "NU >= 5 at d = infinity"),  # relu: fourth moments
+        ("t:6", {"student": "tanh"}, "NU >= 7 at d = infinity"),  # the sixth as well
+    ],
+)
+def test_a_step_on_labels_without_moments_is_refused(law, changes, allowed) -> None:
+    problem = Problem(**{**NOISY["relu-huber"], "noise": 0.3, "noise_law": law, **changes})
+    with pytest.raises(InvalidParameter, match="noise-law must be") as caught:
+        predict(problem)
+    assert allowed in str(caught.value)
+    assert predict(problem.replace(alpha0=0)).risk > 0
+    assert predict(problem, bulk="isotropic").risk > 0
+    assert predict(problem.replace(step_exponent=0, dimension=math.inf)).risk > 0
+
+
 def test_least_error_rates() -> None:
     """Sign labels of a linear teacher: flips alone, and the angle between step and teacher."""
     problem = Problem(

@@ -8,10 +8,11 @@ import scipy.special
 
 from firststep import Problem
 from firststep.activations import activation
+from firststep.noise_laws import noise_law_of
 from firststep.numerics.linear_algebra import thin_svd
 from firststep.theory.one_step.fit import Solution, from_above
 from firststep.theory.one_step.fit import solve as solve_fit
-from firststep.theory.one_step.labels import label_rule
+from firststep.theory.one_step.labels import label_rule, mixed_label_rule
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import READOUT_SPACING, choose, gaussian_readout, rules_for
 from firststep.theory.one_step.question import broadcast, model_of, numbers_of
@@ -71,6 +72,27 @@ def test_label_rule_integrates_rational_functions(teacher: str, noise: float, wi
                 exact += part * np.sum(mass * z**a * y**2 / (1 + strength * y**2))
             found = np.sum(rule.weights[a] * rule.nodes**2 / (1 + strength * rule.nodes**2))
             assert found == pytest.approx(exact, rel=3e-6, abs=3e-7)
+
+
+@pytest.mark.parametrize(
+    ("noise", "width"),
+    [(((1.0, 0.4),), 0.3), (((0.6, 0.0), (0.3, 0.2), (0.1, 3.0)), 0.5), ("t:5", 4.0)],
+)
+def test_label_rule_of_a_mixture(noise, width: float) -> None:  # type: ignore[no-untyped-def]
+    """Moments and rational functions: sums over the rules of its Gaussians."""
+    teacher = activation("sin(z) + 0.3*z**2")
+    if noise == "t:5":
+        noise = tuple((w, 0.3 * s) for w, s in noise_law_of(noise).gaussians(1e-8))
+    rule = mixed_label_rule(teacher, 0.2, noise, width, 2)
+    parts = [(weight, label_rule(teacher, 0.2, scale, width, 3)) for weight, scale in noise]
+    for power, strength in ((1, 0.0), (2, 0.0), (3, 0.0), (4, 0.0), (2, 0.3 / width**2)):
+        for a in range(3):
+
+            def integral(r, a=a, power=power, strength=strength):  # type: ignore[no-untyped-def]
+                return np.sum(r.weights[a] * r.nodes**power / (1 + strength * r.nodes**2))
+
+            exact = sum(weight * integral(part) for weight, part in parts)
+            assert integral(rule) == pytest.approx(exact, rel=1e-6, abs=1e-7)
 
 
 def test_label_rule_moves_with_the_noise() -> None:

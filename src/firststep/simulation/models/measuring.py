@@ -85,7 +85,7 @@ def _block_sums(
 def _more_sums(
     data: Data, direction: Float[Array, " d"], predictions: Predictions, columns: int
 ) -> tuple[Array, ...]:
-    """The same, then l(y, f), the 0-1 error, f u and f^2, u = <x, theta>.
+    """The same, then l(y, f), the 0-1 error, f u, f^2 and u^2, u = <x, theta>.
 
     Binary labels of the test set are not drawn: all is averaged over y with P(y = 1 | x), and the
     teacher is E[y | x]. Of real labels the noise is drawn, but for the square loss.
@@ -115,17 +115,19 @@ def _more_sums(
                 labels = data.labels_of(truth, backend.slice(errors, start, count))
                 loss = targets.loss.value(labels[:, None], predicted)
         inside = kappa_indicators(inputs @ direction, backend.xp, backend.dtype)
+        u = inputs @ theta
         new = (
             *_block_sums(square, inside, predicted, truth),
             loss.sum(axis=0),
             wrong.sum(axis=0),
-            (inputs @ theta) @ predicted,
+            u @ predicted,
             (predicted**2).sum(axis=0),
+            (u @ u)[None],
         )
         return tuple(old + more for old, more in zip(carry, new, strict=True))
 
     one = (columns,)
-    shapes = (one, one, (bins,), (bins, columns), (bins,), one, one, one, one)
+    shapes = (one, one, (bins,), (bins, columns), (bins,), one, one, one, one, (1,))
     return backend.fold(
         add_block, tuple(map(backend.zeros, shapes)), design.test_samples, design.block
     )
@@ -179,9 +181,11 @@ def finish_test(sums: tuple[Array, ...], design: Design, backend: Backend) -> Me
     )
     if not more:
         return found
-    loss, wrong, along, size = (each / samples for each in more)
+    loss, wrong, along, size, spread = (each / samples for each in more)
+    if design.inputs.has_unit_covariance:
+        spread = np.ones(1)
     if not np.all(np.isfinite(loss)):
         raise NotConverged("the test loss is not finite: the predictions overflow")
     with np.errstate(invalid="ignore", divide="ignore"):
-        found |= dict(test_loss=loss, output_alignment=along / np.sqrt(size))
+        found |= dict(test_loss=loss, output_alignment=along / np.sqrt(size * spread))
     return {**found, "error_rate": wrong} if design.targets.labels.is_binary else found

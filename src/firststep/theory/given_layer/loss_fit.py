@@ -9,6 +9,9 @@ S_k = omega_k s_k, the fit is the fixed point of
     m_k = mu0_k.b,   t_k = c_k.b
     v_k = b^T (Sigma_k - mu0_k mu0_k^T) b + sum_l Q_kl omega_l E g_l^2.
 
+Where the teacher has several terms, zeta, c, t and E zeta g are those of every coordinate of
+``terms``, over which products are summed.
+
 It is the ridge fit with weights S and labels f0 + g/s, which are y itself for the square loss.
 
 Constant b0, not penalised: the features are (1, phi). With o = sum_k S_k mu0_k, z = A^-1 o,
@@ -35,6 +38,7 @@ from firststep.errors import NotConverged
 from firststep.theory.channel import Channel, Output
 from firststep.theory.given_layer.layer import Layer, quadratic_forms
 from firststep.theory.loss_fixed_point import FixedPoint, cold, fixed_point
+from firststep.theory.terms_channel import TermsChannel
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -57,8 +61,9 @@ class LossFit:
     """A layer, a channel on its nodes, and whether there is a free constant."""
 
     layer: Layer
-    channel: Channel
-    along: Float[Array, " N"]  # W_perp^T zeta, where the matrices live
+    channel: Channel | TermsChannel
+    # W_perp^T zeta, where the matrices live; a row for each coordinate, where there are several.
+    along: Float[Array, "*terms N"]
     has_constant: bool
 
     def path(self, ridges: tuple[float, ...]) -> dict[float, FixedPoint]:
@@ -85,7 +90,8 @@ class LossFit:
 
     def _cold(self, ridge: float) -> Output:
         omega = self.layer.omega
-        return cold(omega, self.layer.traces(self.layer.inverse(omega / 2, ridge)))
+        slopes = 1 if self.along.ndim == 1 else len(self.along)
+        return cold(omega, self.layer.traces(self.layer.inverse(omega / 2, ridge)), slopes)
 
     def image(self, output: Output, ridge: float) -> Output:
         """What the fit makes of an output."""
@@ -96,7 +102,8 @@ class LossFit:
         first = omega * (pull.mean + pull.slope * output.mean)
         second = omega * (pull.along + pull.slope * output.slope)
         right = put(first @ mean.nodes) @ mean.neurons
-        right = right + (put(second @ slope.nodes) @ slope.neurons) * self.along
+        linear = (put(second @ slope.nodes) @ slope.neurons) * self.along
+        right = right + (linear if linear.ndim == 1 else linear.sum(0))
         inverse = layer.inverse(weights, ridge)
         leverage, b, b0, constant = layer.traces(inverse), inverse @ right, 0.0, None
         if self.has_constant:
@@ -109,7 +116,7 @@ class LossFit:
         return Output(
             leverage=leverage,
             mean=b0 + mean.nodes @ get(mean.neurons @ b),
-            slope=slope.nodes @ get(slope.neurons @ (self.along * b)),
+            slope=(slope.nodes @ get(slope.neurons @ (self.along * b).T)).T,
             variance=self._across(b) + noise,
         )
 

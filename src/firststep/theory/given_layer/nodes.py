@@ -13,6 +13,7 @@ from firststep.numerics.batches import Places
 from firststep.numerics.neuron_moments import Family, TooSteep
 from firststep.numerics.quadrature import gaussian_product, shifted_moments
 from firststep.theory.binary import BinaryLabels
+from firststep.theory.terms import LabelMoments, Terms
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float, Int
@@ -21,6 +22,7 @@ REACH = 6.0  # the grid ends at |kappa| = 6, where the density is 1.5e-8 of its 
 # Relative, on what the matrices of the layer are made of, by the number of directions: every one
 # of them multiplies the number of nodes.
 TOLERANCES = {1: 1e-6, 2: 1e-5, 3: 1e-4}
+OF_JUMPS = 1e-4  # the same where a label of several terms jumps: its own integrals are as good
 ACCEPTED = 1e-3  # where the grid may not become finer
 MOST_NODES = 6000  # with as many neurons the tables of moments take a gigabyte
 TEACHER_NODES = 480  # of its inner integrals, which cost nothing
@@ -33,14 +35,6 @@ FOR_A_LOSS = {1: 0.1, 2: 0.25, 3: 1.0}
 
 class TooManyNodes(InvalidParameter):
     """The grid would be too large for what it has to resolve."""
-
-
-class LabelMoments(NamedTuple):
-    """The teacher given kappa: y = h0 + sum_j h1_j <theta_j, x_perp> + the rest."""
-
-    h0: Float[Array, " K"]
-    h1: Float[Array, "K J"]
-    h2: Float[Array, " K"]  # E y^2, with the label noise
 
 
 @dataclass(frozen=True)
@@ -76,18 +70,27 @@ class Neurons:
 class Target:
     """The teacher in them: y = sum_j s_j(gamma_j.kappa + <theta_j, x_perp>) + noise.
 
-    Or labels +-1 whose law is a function of gamma.kappa + <theta, x_perp>.
+    Or labels +-1 whose law is a function of such a sum. Several terms that make labels +-1 have
+    their moments in the coordinates of ``mixing``, in which <theta_j, x_perp> = sum_l R_jl zeta_l.
     """
 
     terms: tuple[Activation, ...]  # s_j
     gamma: Float[Array, "k J"]
     across: Float[Array, "J J"]  # Gram matrix of the theta_j without their parts along
-    noise: float
+    noise: float  # standard deviation
     binary: BinaryLabels | None = None
+    mixing: Float[Array, "J r"] | None = None  # R, where there are several terms
+
+    @property
+    def several(self) -> Terms | None:
+        """The terms in their coordinates across."""
+        return None if self.mixing is None else Terms(self.terms, self.mixing, self.binary)
 
     def moments(self, kappa: Float[Array, "K k"]) -> LabelMoments:
         """h0 = E y, h1_j = E s_j' and h2 = E y^2, all given kappa."""
         shift = kappa @ self.gamma
+        if self.several is not None and self.binary is not None:
+            return self.several.moments(shift)
         if self.binary is not None:
             a, b = shift[:, 0], np.full(len(shift), self.width)
             label = shifted_moments(self.binary.mean, a, b, self.binary.cuts, TEACHER_NODES)
@@ -112,17 +115,21 @@ class Target:
                     correlation,
                 )
                 second = second + 2 * (pair - each.mean * single[other].mean)
-        return LabelMoments(h0, h1, second)
+        return LabelMoments(h0, h1 if self.mixing is None else h1 @ self.mixing, second)
 
     @property
     def width(self) -> float:
-        """rho of the first term: what the directions leave of it."""
+        """rho of a single term: what the directions leave of it; of several, of coordinates."""
+        if self.mixing is not None:
+            return 1.0
         return max(float(np.sqrt(self.across[0, 0])), NARROW)
 
     def label_variance(self, kappa: Float[Array, "K k"]) -> Float[Array, " K"]:
         """Of y given kappa and the teacher's coordinates: what no fit explains."""
         if self.binary is None:
             return np.full(len(kappa), self.noise**2)
+        if self.several is not None:
+            return self.several.label_variance(kappa @ self.gamma)
         return self.binary.variance((kappa @ self.gamma)[:, 0], self.width)
 
     @property
@@ -160,12 +167,15 @@ def make_grid(neurons: Neurons, target: Target, for_a_loss: bool = False) -> Gri
         spacing = [min(1.0, 1.1 * each) for each in spacing]
     current = _watched(probes, target, spacing)
     errors = [0.0] * len(spacing)
+    enough = TOLERANCES[len(spacing)]
+    if target.several is not None and target.binary is not None:
+        enough = max(enough, OF_JUMPS)
     for place in range(len(spacing)):
         while True:
             finer = [each / 2 if j == place else each for j, each in enumerate(spacing)]
             next_one = _watched(probes, target, finer)
             errors[place] = _gap(current, next_one)
-            if errors[place] <= TOLERANCES[len(spacing)] or _size(finer) > MOST_NODES:
+            if errors[place] <= enough or _size(finer) > MOST_NODES:
                 break
             spacing, current = finer, next_one
     error = sum(errors)

@@ -22,7 +22,9 @@ from firststep.theory.given_layer.nodes import Grid, Neurons, Target, TooManyNod
 from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.given_layer.risk import Solution, Solver, solved_with_a_loss
 from firststep.theory.loss_numbers import has_other_loss
-from firststep.theory.step import refuse_noise_laws
+from firststep.theory.terms import MOST as MOST_COORDINATES
+from firststep.theory.terms import Coordinates
+from firststep.theory.terms_channel import TermsChannel
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -61,7 +63,9 @@ def predict_features(
         teacher: the teacher's direction, d numbers of norm 1; with ``teacher_terms``,
             d x (1 + terms), a column a term.
         teacher_terms: activations of further terms of the teacher,
-            y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise.
+            y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise, or binary labels of that sum. With
+            another loss than the square, an intercept or binary labels along three directions at
+            most.
         initial: W0 in the same layout, if it is known: the directions are then those of W1 - W0.
         directions: ``auto`` (by the gaps of the singular values, see ``directions`` of the result),
             how many (1, 2 or 3; 0 is the Gaussian equivalent of the layer, noisy linear features),
@@ -84,7 +88,6 @@ def predict_features(
         neurons=neurons,
     )
     _refuse(given)
-    refuse_noise_laws(given.problem)
     with matrices_on(backend, device) as matrices:
         seen = Conditioned.of(given, directions)
         return seen.predicted(given, matrices, started)
@@ -96,7 +99,8 @@ class Conditioned:
 
     directions: Directions
     across: Float[Array, "d N"]  # the weights without their part along the directions
-    teachers: Float[Array, "d J"]  # the teacher's directions without theirs
+    # The teacher's direction without theirs; of several terms their coordinates across.
+    teachers: Float[Array, "d J"]
     neurons: Neurons
     target: Target
     grid: Grid
@@ -113,14 +117,18 @@ class Conditioned:
             across = white.weights - chosen.vectors @ along
             gamma = chosen.vectors.T @ white.teachers
             teachers = white.teachers - chosen.vectors @ gamma
+            left, mixing = teachers, None
+            if len(given.terms) > 1:
+                teachers, mixing = _coordinates(given, teachers)
             scale = _scale(white.weights, across)
             neurons = Neurons(given.problem.student, bias, along, scale)
             target = Target(
                 terms=given.terms,
                 gamma=gamma,
-                across=teachers.T @ teachers,
-                noise=given.problem.noise,
+                across=left.T @ left,
+                noise=given.problem.noise * given.problem.noise_law.deviation,
                 binary=_binary(given.problem),
+                mixing=mixing,
             )
             try:
                 grid = make_grid(neurons, target, has_other_loss(given.problem))
@@ -160,7 +168,7 @@ class Conditioned:
         )
 
     def _solutions(
-        self, given: GivenLayer, matrices: Matrices, channel: Channel | None
+        self, given: GivenLayer, matrices: Matrices, channel: Channel | TermsChannel | None
     ) -> tuple[Solution, ...]:
         """The square loss by its own equations, the others by theirs."""
         problem, target = given.problem, self.target.moments(self.grid.kappa)
@@ -170,16 +178,21 @@ class Conditioned:
             solve = Solver(layer, self.across, self.target.width)
             return tuple(solve(ridge, target, along) for ridge in problem.ridges)
         assert channel is not None
-        fit = LossFit(layer, channel, along[0] / self.target.width, problem.intercept)
-        return solved_with_a_loss(fit, problem.ridges, target)
+        width = self.target.width
+        across = along / width if len(along) > 1 else along[0] / width
+        fit = LossFit(layer, channel, across, problem.intercept)
+        return solved_with_a_loss(fit, problem.ridges, target, width)
 
-    def channel(self, problem: Problem) -> Channel | None:
-        """What the samples pull at the fit; None where several terms make the label."""
+    def channel(self, problem: Problem) -> Channel | TermsChannel | None:
+        """What the samples pull at the fit; None where too many terms make the label."""
+        shift, terms = self.grid.kappa @ self.target.gamma, self.target.several
+        real = None if problem.labels.is_binary else RealLabels.of(problem)
+        if terms is not None:
+            return TermsChannel(problem.loss, terms, real, shift[:, 0], terms.rest(shift))
         if len(self.target.terms) > 1:
             return None
-        labels = _binary(problem) or RealLabels.of(problem)
-        shift = (self.grid.kappa @ self.target.gamma)[:, 0]
-        return Channel(problem.loss, labels, shift, self.target.width)
+        labels = real or BinaryLabels.of(problem)
+        return Channel(problem.loss, labels, shift[:, 0], self.target.width)
 
     def layer(self, matrices: Matrices, samples: int) -> Layer:
         """What the equations need, where the matrices live."""
@@ -196,20 +209,28 @@ class Conditioned:
         )
 
 
+def _coordinates(
+    given: GivenLayer, teachers: Float[Array, "d J"]
+) -> tuple[Float[Array, "d r"], Float[Array, "J r"] | None]:
+    """Of several terms across; the ridge risk alone needs none, and has any number of them."""
+    found = Coordinates.of(teachers)
+    count = found.basis.shape[1]
+    if count <= MOST_COORDINATES:
+        return found
+    if has_other_loss(given.problem) or given.problem.labels.is_binary:
+        allowed = f"along at most {MOST_COORDINATES} directions with theta, with this loss"
+        raise InvalidParameter("teacher-terms", allowed, f"{count} directions")
+    return teachers, None
+
+
 def _binary(problem: Problem) -> BinaryLabels | None:
     return BinaryLabels.of(problem) if problem.labels.is_binary else None
 
 
 def _refuse(given: GivenLayer) -> None:
-    """Say so where the equations were not checked."""
-    problem, terms = given.problem, len(given.terms)
+    """Say so where there is no fit."""
+    problem = given.problem
     other = has_other_loss(problem)
-    if terms > 1 and (other or problem.labels.is_binary):
-        allowed = "none with a loss other than the square, an intercept or binary labels"
-        raise InvalidParameter("teacher-terms", allowed, terms - 1)
-    if given.covariance is not None and other:
-        allowed = "left out with a loss other than the square or an intercept"
-        raise InvalidParameter("covariance", allowed, "a matrix")
     if other and min(problem.ridges) <= 0:
         allowed = "> 0 with a loss other than the square or an intercept"
         raise InvalidParameter("ridge", allowed, min(problem.ridges))

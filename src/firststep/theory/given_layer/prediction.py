@@ -15,10 +15,12 @@ from firststep.problem import Problem, Sizes
 from firststep.results import Shown, plain, plain_fields
 from firststep.theory.channel import Channel
 from firststep.theory.given_layer.directions import Directions
-from firststep.theory.given_layer.nodes import Grid, LabelMoments
+from firststep.theory.given_layer.nodes import Grid
 from firststep.theory.given_layer.risk import Solution
 from firststep.theory.loss_numbers import LossNumbers, shown_of
 from firststep.theory.loss_report import Report, on_a_line, report
+from firststep.theory.terms import LabelMoments
+from firststep.theory.terms_channel import TermsChannel
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Float
@@ -45,7 +47,7 @@ class FeaturePrediction(LossNumbers, Shown):
     grid: Grid
     target: LabelMoments
     label_variance: Float[Array, " K"]  # of y given the teacher's coordinates
-    channel: Channel | None  # None where several terms make the label
+    channel: Channel | TermsChannel | None  # None where too many terms make the label
     solutions: tuple[Solution, ...]  # one a ridge
     backend: str
     seconds: float
@@ -91,12 +93,15 @@ class FeaturePrediction(LossNumbers, Shown):
 
     @cached_property
     def _reports(self) -> tuple[Report, ...]:
-        if self.channel is None:
-            raise AttributeError("with several terms of the teacher there is the risk alone")
+        channel, omega = self.channel, self.grid.omega
+        if channel is None:
+            raise AttributeError("with so many terms of the teacher there is the risk alone")
+        if isinstance(channel, TermsChannel):
+            return tuple(channel.report(each.output, omega) for each in self.solutions)
         if self.directions.count == 1:
             kappa = self.grid.kappa[:, 0]
-            return tuple(on_a_line(self.channel, s.output, kappa) for s in self.solutions)
-        return tuple(report(self.channel, s.output, self.grid.omega) for s in self.solutions)
+            return tuple(on_a_line(channel, each.output, kappa) for each in self.solutions)
+        return tuple(report(channel, each.output, omega) for each in self.solutions)
 
     def _reported(self, name: str) -> PerRidge:
         values = [getattr(each, name) for each in self._reports]

@@ -20,8 +20,8 @@ from firststep.theory.given_layer.fit import (
 )
 from firststep.theory.given_layer.layer import Layer, quadratic_forms
 from firststep.theory.given_layer.loss_fit import LossFit
-from firststep.theory.given_layer.nodes import LabelMoments
 from firststep.theory.loss_fixed_point import FixedPoint
+from firststep.theory.terms import LabelMoments
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -72,7 +72,8 @@ class Solver:
         shrinkage = fixed.shrinkage * ridge if over else fixed.shrinkage
         h0, h1, h2 = target
         variance = error - h2 + 2 * learned * h0 - learned**2 + 2 * (linear * h1).sum(axis=1)
-        slope = linear[:, 0] / self.width_across  # on the unit vector
+        slope = linear.T / self.width_across  # on unit vectors
+        slope = slope[0] if len(slope) == 1 else slope
         leverage = 1 / np.maximum(shrinkage, _SMALLEST) - 1
         return Solution(
             error=error,
@@ -87,21 +88,22 @@ class Solver:
 
 
 def solved_with_a_loss(
-    fit: LossFit, ridges: tuple[float, ...], target: LabelMoments
+    fit: LossFit, ridges: tuple[float, ...], target: LabelMoments, width: float
 ) -> tuple[Solution, ...]:
     """The same for another loss than the square, or with a free constant.
 
-    e_k = E (y - f0)^2 = h2 - 2 (m h0 + t h1) + m^2 + v.
+    e_k = E (y - f0)^2 = h2 - 2 (m h0 + t h1) + m^2 + v, with rho = ``width``.
     """
 
     def one(found: FixedPoint) -> Solution:
         _, m, t, v = output = found.output
-        h0, h1, h2 = target.h0, target.h1[:, 0] * fit.channel.scale, target.h2
+        h0, h1, h2 = target.h0, target.h1 * width, target.h2
+        slopes = np.atleast_2d(t).T
         return Solution(
-            error=h2 - 2 * (m * h0 + t * h1) + m**2 + v,
+            error=h2 - 2 * (m * h0 + (slopes * h1).sum(axis=1)) + m**2 + v,
             shrinkage=fit.channel.pull(output).slope,
             learned=m,
-            linear_coefficient=(t * fit.channel.scale)[:, None],
+            linear_coefficient=slopes * width,
             residual=found.residual,
             evaluations=found.evaluations,
             products=found.evaluations,

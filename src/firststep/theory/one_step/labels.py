@@ -17,21 +17,26 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from firststep.activations import Activation
 from firststep.numerics.batches import joined, take
 from firststep.numerics.linear_algebra import tall_qr
-from firststep.numerics.quadrature import REACH, gaussian_panels
+from firststep.numerics.quadrature import REACH, gaussian_panels, panels
 from firststep.numerics.threads import one_thread
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
+Mixture: TypeAlias = tuple[tuple[float, float], ...]  # weights and standard deviations of Gaussians
+
 _RATIO = 3.0  # of neighbouring rungs of the ladder of widths
+# The last rung, in sizes of yhat: of a Gaussian noise, and of one with labels far beyond the size.
+_TOP, _MIXED_TOP = 4.0, 40.0
 _NODES = 10  # of a Gauss-Legendre panel
+_MIXED_NODES = 8  # of a panel of the errors of a mixture, which are twice as long from 0 outwards
 _ERRORS = 53  # nodes of eps where nothing is narrow
 _NEGLIGIBLE = 1e-20  # mass of a point
 _DEPENDENT = 1e-9  # a function that adds less than this of itself to the span is left out
@@ -58,6 +63,11 @@ class _Points(NamedTuple):
     def heavier_than(self, least: float) -> _Points:
         return take(self, self.mass > least)
 
+    def seen_by_moments(self, least: float) -> _Points:
+        """Those that the first six moments can tell, however light."""
+        size = math.sqrt(float(np.sum(self.mass * self.label**2)))
+        return take(self, self.mass * (1 + (self.label / max(size, 1e-300)) ** 6) > least)
+
 
 @lru_cache(maxsize=256)
 def label_rule(
@@ -72,8 +82,18 @@ def label_rule(
     return _label_rule(_fine_law(teacher, offset, noise, width), width, detail)
 
 
+@lru_cache(maxsize=64)
+def mixed_label_rule(
+    teacher: Activation, offset: float, noise: Mixture, width: float, detail: int
+) -> LabelRule:
+    """The same where the noise is a mixture of Gaussians (weight, standard deviation); how it moves
+    with the noise is not known.
+    """
+    return _label_rule(_mixed_law(teacher, offset, noise, width), width, detail, _MIXED_TOP)
+
+
 @one_thread
-def _label_rule(points: _Points, width: float, detail: int) -> LabelRule:
+def _label_rule(points: _Points, width: float, detail: int, top: float = _TOP) -> LabelRule:
     label, direction, error, mass = points
     root = np.sqrt(mass)
     size = math.sqrt(float(np.sum(mass * label**2)))
@@ -81,7 +101,7 @@ def _label_rule(points: _Points, width: float, detail: int) -> LabelRule:
         alone = np.array([[1.0], [0.0], [1.0]])
         return LabelRule(np.zeros(1), alone, np.zeros(1), np.zeros((3, 1)))
     # An orthonormal basis of the span, by QR and the singular values of R.
-    functions = _functions(label, size, width, detail)
+    functions = _functions(label, size, (width, top * size), detail)
     columns = np.stack([root * f * g for f in functions for g in (1.0, direction)], axis=1)
     columns /= np.linalg.norm(columns, axis=0)
     q, upper = tall_qr(columns)
@@ -105,13 +125,13 @@ def _label_rule(points: _Points, width: float, detail: int) -> LabelRule:
 
 
 def _functions(
-    label: Float[Array, " points"], size: float, width: float, detail: int
+    label: Float[Array, " points"], size: float, ladder: tuple[float, float], detail: int
 ) -> list[Float[Array, " points"]]:
-    """The powers and the bumps of the module's docstring."""
+    """The powers and the bumps of the module's docstring, on a ladder between two widths."""
     functions = [np.ones_like(label)]
     functions += [(label / size) ** power for power in range(1, 3 + detail)]
-    rung = min(max(width, 1e-4 * size), 3 * size)
-    while rung < 4 * size:
+    rung = min(max(ladder[0], 1e-4 * size), 3 * size)
+    while rung < ladder[1]:
         bump = 1 / (1 + (label / rung) ** 2)
         for order in range(1, detail + 2):
             functions += [bump**order, bump**order * label / rung]
@@ -164,6 +184,47 @@ def _graded_errors(
     everywhere = np.broadcast_to(fixed, (centre.size, fixed.size))
     edges = np.sort(np.concatenate([centre + offsets, everywhere], axis=1), axis=1)
     return gaussian_panels(np.clip(edges, -REACH, REACH), _NODES)
+
+
+def _mixed_law(teacher: Activation, offset: float, noise: Mixture, width: float) -> _Points:
+    """The same for a mixture: every point of the teacher with panels in the error e.
+
+    They are graded towards e = 0, from the narrowest Gaussian to the ends of the broadest, and
+    towards the zero of the label; one of no width is the error 0.
+    """
+    z, mass = _teacher_grid(teacher, offset, max(width, min(scale for _, scale in noise)))
+    target = teacher.evaluate(z) - offset
+    still = sum(weight for weight, scale in noise if scale == 0)
+    broad = [(weight, scale) for weight, scale in noise if scale > 0]
+    parts = [_Points(target, z, np.zeros(z.size), still * mass)] if still else []
+    if broad:
+        errors, density = _mixed_errors(target, broad, width)
+        parts.append(_crossed((target, z, (1 - still) * mass), 1.0, errors, density))
+    points = joined(parts)
+    unknown = np.full_like(points.error, np.nan)
+    return points._replace(error=unknown).seen_by_moments(_NEGLIGIBLE)
+
+
+def _mixed_errors(
+    target: Float[Array, " z"], broad: list[tuple[float, float]], width: float
+) -> tuple[Float[Array, "z e"], Float[Array, "z e"]]:
+    """Panels of e for every target, and their masses."""
+    weights, scales = np.array(broad).T
+    furthest = REACH * scales.max()
+    octaves = math.ceil(math.log2(furthest / scales.min()))
+    fixed = furthest * 2.0 ** -np.arange(octaves + 1)
+    reach = min(furthest, 4 * float(np.abs(target).max()) + width)  # beyond, e itself is the label
+    near = width * 2.0 ** np.arange(max(math.ceil(math.log2(2 * reach / width)), 0))
+    around = np.concatenate([-near[::-1], [0.0], near])
+    everywhere = np.concatenate([-fixed, [0.0], fixed[::-1]])
+    every = np.broadcast_to(everywhere, (target.size, everywhere.size))
+    edges = np.sort(np.concatenate([around - target[:, None], every], axis=1), axis=1)
+    errors, lengths = panels(np.clip(edges, -furthest, furthest), _MIXED_NODES)
+    density = np.zeros_like(errors)
+    for weight, scale in zip(weights, scales, strict=True):
+        density += weight / scale * np.exp(-np.minimum((errors / scale) ** 2, 1400) / 2)
+    found = lengths * density
+    return errors, found / found.sum(1, keepdims=True)
 
 
 def _teacher_grid(

@@ -13,8 +13,9 @@ from firststep.errors import NotConverged
 from firststep.numerics.quadrature import REACH, shifted_moments
 from firststep.readouts import ReadoutLaw
 from firststep.theory.binary import BinaryLabels
-from firststep.theory.one_step.labels import label_rule
+from firststep.theory.one_step.labels import Mixture, label_rule, mixed_label_rule
 from firststep.theory.one_step.question import Model, Numbers
+from firststep.theory.one_step.step_noise import step_mixtures
 from firststep.theory.step import StepConstants
 
 if TYPE_CHECKING:
@@ -233,7 +234,8 @@ def rules_for(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers
     count = numbers.alpha.size
     kappa, omega = kappa_rule(resolution.kappa_spacing, resolution.reach)
     kind, values, masses = readout_rule(model, readout, resolution, bool(np.any(numbers.rate)))
-    labels, label_weights = label_arrays(model, resolution, numbers.step_noise)
+    mixtures = step_mixtures(model, numbers)
+    labels, label_weights = label_arrays(model, resolution, numbers.step_noise, mixtures)
     return Rules(
         kappa=kappa,
         omega=omega,
@@ -248,9 +250,14 @@ def rules_for(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers
 
 
 def label_arrays(
-    model: Model, resolution: Resolution, noise: Float[Array, " batch"]
+    model: Model,
+    resolution: Resolution,
+    noise: Float[Array, " batch"],
+    mixtures: list[Mixture] | None = None,
 ) -> tuple[Float[Array, "batch J"], Float[Array, "batch 3 J"]]:
     """The label rules of several noises, padded with weight zero to one length.
+
+    ``mixtures`` of Gaussians, where one is not enough.
 
     Without a step the bulk knows nothing of labels, and a direction v that knows nothing of the
     teacher will do: one label with gamma = 0.
@@ -263,7 +270,11 @@ def label_arrays(
     if binary is not None:
         pairs = [binary.step_rule(model.step_loss, offset, float(s)) for s in noise]
     else:
-        rules = [label_rule(model.teacher, offset, float(s), width, detail) for s in noise]
+        teacher = model.teacher
+        if mixtures is None:
+            rules = [label_rule(teacher, offset, float(s), width, detail) for s in noise]
+        else:
+            rules = [mixed_label_rule(teacher, offset, m, width, detail) for m in mixtures]
         pairs = [(rule.nodes, rule.weights) for rule in rules]
     most = max(nodes.size for nodes, _ in pairs)
     labels, label_weights = np.zeros((noise.size, most)), np.zeros((noise.size, 3, most))

@@ -32,7 +32,8 @@ from firststep.theory.one_step.question import (
 )
 from firststep.theory.one_step.solve import Point, solve
 from firststep.theory.one_step.solve_loss import LossSolver
-from firststep.theory.step import StepConstants, refuse_noise_laws, refuse_other_losses
+from firststep.theory.one_step.step_noise import check_noise
+from firststep.theory.step import StepConstants, refuse_other_losses
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -48,7 +49,6 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     """
     begin = time.perf_counter()
     problem = Problem.asked(problem)
-    refuse_noise_laws(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
     if any(is_traced(value) for value in fields.values()):
@@ -60,6 +60,8 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     check_regime(problem, values)
     check_sizes(problem, values)
     check_loss(problem)
+    if np.any(moves(problem, values)):
+        check_noise(problem, bulk)
     points = _solve(problem, bulk, values)
     given = {name: values[name].reshape(shape) for name in fields} if shape != () else {}
     if isinstance(problem.ridge, tuple) and "ridge" not in fields:

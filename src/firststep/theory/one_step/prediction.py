@@ -262,7 +262,7 @@ class Prediction(LossNumbers, Shown):
         problem = self.problem
         if self.shape != () or not problem.takes_step or problem.step_exponent != 0:
             return None
-        if problem.labels.is_binary or self.has_other_loss:
+        if not problem.is_plain:
             return None
         return weight_spectrum(self.problem)
 

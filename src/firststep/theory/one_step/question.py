@@ -15,6 +15,7 @@ from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
 from firststep.losses import Loss
+from firststep.noise_laws import NoiseLaw
 from firststep.numerics.library import library_of
 from firststep.problem import ARRAYS, Problem
 from firststep.theory.binary import BinaryLabels, step_curvature
@@ -43,7 +44,7 @@ class Numbers(NamedTuple):
     beta: Float[Array, " batch"]
     alpha0: Float[Array, " batch"]
     ridge: Float[Array, " batch"]
-    noise: Float[Array, " batch"]
+    noise: Float[Array, " batch"]  # standard deviation
     step_noise: Float[Array, " batch"]  # of the step's labels: the own output is noise to them
     rate: Float[Array, " batch"]  # etat = eta/sqrt N: zero in the small-step limit
     small_rate: Float[Array, " batch"]  # eta in the small-step limit at d = infinity, else zero
@@ -69,6 +70,18 @@ class Model(NamedTuple):
     free_parts: Parts | None
     labels: BinaryLabels | None  # None for real ones
     step_loss: Loss
+    noise_law: NoiseLaw  # of real ones
+
+    @property
+    def highest_moment(self) -> int:
+        """Of the labels of the step that the equations use.
+
+        gamma and |v| have the second; the norms of neurons fluctuate by the fourth, and by the
+        sixth where they share a part linear in X[yhat^3].
+        """
+        if not self.steps or self.is_isotropic:
+            return 2
+        return 6 if self.constants.cubic_fluctuation else 4
 
     @property
     def target(self) -> Activation | BinaryLabels:
@@ -255,6 +268,7 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
         free_parts=free,
         labels=BinaryLabels.of(problem) if problem.labels.is_binary else None,
         step_loss=problem.step_loss,
+        noise_law=problem.noise_law,
     )
 
 
@@ -279,6 +293,7 @@ def numbers_of(
     dimension, exponent = regime.dimension, regime.step_exponent
     alpha, beta, alpha0, step, ridge, noise = (values[name] for name in NUMERIC)
     nothing = 0 * step
+    noise = noise * model.noise_law.deviation
     size, rate, small_rate, step_noise = None, nothing, nothing, noise
     if model.labels is not None:
         step_noise, noise = nothing, nothing + math.sqrt(model.labels.total_variance)
@@ -332,5 +347,6 @@ def moves(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> Boo
     taken = (values["alpha0"] > 0) & (values["step"] > 0)
     if problem.labels.is_binary:
         return np.asarray(taken)
-    residual = residual_of(problem.teacher, offset, values["noise"])
+    noise = values["noise"] * problem.noise_law.deviation
+    residual = residual_of(problem.teacher, offset, noise)
     return np.asarray(taken & (residual.second > _NO_RESIDUAL))

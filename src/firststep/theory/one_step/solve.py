@@ -261,8 +261,8 @@ def _solve_part(
 
 
 def labels_of(model: Model, noise: float) -> BinaryLabels | RealLabels:
-    """The law of the labels of a fit."""
-    return model.labels or RealLabels(model.teacher, ((1.0, noise),))
+    """The law of the labels of a fit whose noise has this standard deviation."""
+    return model.labels or RealLabels.of_deviation(model.teacher, model.noise_law, noise)
 
 
 def label_variance(channel: Channel) -> Float[Array, " K"]:
