@@ -146,12 +146,20 @@ class Comparison(Shown):
 
 
 def _finite_size(found: Prediction) -> str:
-    """The largest finite-size error of the theory, and its reason where that is large."""
-    shares = np.ravel(found.model_error) / np.abs(np.ravel(found.risk))
-    worst = int(np.argmax(shares))
-    told = f"finite-size error of the predicted risk: about {per_cent(shares[worst])}"
-    flagged = np.ravel(found.is_flagged)[worst]
-    return f"{told}; {np.ravel(found.model_error_reason)[worst]}" if flagged else told
+    """The largest finite-size errors of the theory, and their reason where one is large."""
+    told = []
+    for name, number in found.sized.items():
+        shares = np.ravel(getattr(found, name)) / np.abs(np.ravel(getattr(found, number)))
+        told.append(f"{number.replace('_', ' ')} about {per_cent(float(shares.max()))}")
+    line = f"finite-size error of the predicted {', '.join(told)}".replace(" about", ": about", 1)
+    flagged = np.flatnonzero(np.ravel(found.is_flagged))
+    if not flagged.size:
+        return line
+    main = np.ravel(found.model_error)[flagged]
+    worst = flagged[
+        int(np.argmax(main / np.abs(np.ravel(getattr(found, found.main_number)))[flagged]))
+    ]
+    return f"{line}; {np.ravel(found.model_error_reason)[worst]}"
 
 
 def compare(

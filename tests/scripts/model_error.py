@@ -25,7 +25,7 @@ from finite_networks import FIELDS
 from scipy.optimize import linprog
 
 from firststep import FirststepError, Problem, predict
-from firststep.theory.one_step.model_error import FLAGGED, FLOOR, MOST, TERMS
+from firststep.theory.one_step.model_error import FLAGGED, MOST, WEIGHTS, Weights
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "finite_networks.jsonl"
 SHARE = 0.92  # of the differences inside, on the problems of the fit
@@ -33,7 +33,8 @@ OFF, TOLD = 0.05, 0.04
 NOISE = 1.64  # standard errors: what nine in ten differences of an exact theory are below
 # The smallest weights. The floor: what the best simulations show where no doubt is large. The own
 # output: formulas that overstate it by up to a fifth in paired simulations.
-LEAST = {"floor": 0.003, **dict.fromkeys(TERMS, 0.0), "own": 0.12}
+TERMS = Weights._fields
+LEAST = Weights(floor=0.003, peak=0.0, overlap=0.0, norms=0.0, second=0.0, own=0.12)
 KNOWN = 0.02  # relative standard error: of simulations that are worse nothing is learned
 # The table of the problems that started this: d = 200 but for what is said.
 NAMED_BASE = dict(
@@ -114,7 +115,7 @@ def gathered(rows: list[dict[str, Any]], answers: list[Answer | None]) -> Set:
     both = [(row, found) for row, found in zip(rows, answers, strict=True) if found is not None]
     risk = np.array([row["risk"] for row, _ in both])
     theory = np.array([found.risk for _, found in both])
-    doubts = np.array([found.doubts for _, found in both])[:, : len(TERMS)]
+    doubts = np.array([found.doubts for _, found in both])[:, : len(TERMS) - 1]
     everything = Set(
         number=np.array([row["number"] for row, _ in both]),
         is_ordinary=np.array([row["kind"] == "ordinary" for row, _ in both]),
@@ -126,7 +127,7 @@ def gathered(rows: list[dict[str, Any]], answers: list[Answer | None]) -> Set:
     return everything.part(everything.noise < KNOWN * np.maximum(risk / theory, 1))
 
 
-def fitted(problems: Set) -> Any:
+def fitted(problems: Set, least: Weights = LEAST) -> Any:
     """The weights, by the linear program of the module's docstring."""
     off, terms = problems.beyond, problems.terms
     count, size = terms.shape
@@ -141,7 +142,7 @@ def fitted(problems: Set) -> Any:
             b_eq=off,
             A_ub=told,
             b_ub=np.full(len(told), -TOLD),
-            bounds=[(low, None) for low in LEAST.values()] + [(0, None)] * (2 * count),
+            bounds=[(low, None) for low in least] + [(0, None)] * (2 * count),
             method="highs",
         )
         scale = 0.002 + terms @ found.x[:size]
@@ -149,7 +150,7 @@ def fitted(problems: Set) -> Any:
 
 
 def print_weights(weights: Any) -> None:
-    print("weights: " + ", ".join(f"{n} {w:.2g}" for n, w in zip(LEAST, weights, strict=True)))
+    print("weights: " + ", ".join(f"{n} {w:.2g}" for n, w in zip(TERMS, weights, strict=True)))
 
 
 def rms(problems: Set) -> str:
@@ -215,7 +216,7 @@ def print_outside(problems: Set, weights: Any, rows: dict[int, dict[str, Any]]) 
     estimate = problems.terms @ weights
     for place in np.argsort(-problems.beyond / estimate)[:12]:
         row, off = rows[int(problems.number[place])], 100 * problems.off[place]
-        parts = zip(LEAST, weights * problems.terms[place], strict=True)
+        parts = zip(TERMS, weights * problems.terms[place], strict=True)
         print(
             f"{row['number']}: {off:+.1f} ± {100 * problems.noise[place]:.1f} %, estimate "
             f"{100 * estimate[place]:.1f} %: {row['student']} learns {row['teacher']}, "
@@ -248,7 +249,7 @@ def main() -> None:
     print(f"{len(rows)} problems, {answers.count(None)} refused by the theory")
     problems = gathered(rows, answers)
     print(f"{problems.number.size} simulated to {100 * KNOWN:g} % or better")
-    weights = np.array([term.weight for term in (FLOOR, *TERMS.values())])
+    weights = np.array(WEIGHTS["risk"])
     if asked.fit:
         weights = fitted(problems.part(problems.number % 3 != 0))
     print_weights(weights)

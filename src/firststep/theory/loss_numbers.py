@@ -19,7 +19,6 @@ OF_A_LOSS = {
     "training_error_rate": "training error rate",
     "output_alignment": "alignment of the output with the teacher",
 }
-NOT_CALIBRATED = "not calibrated for this loss"
 
 
 def has_other_loss(problem: Problem) -> bool:

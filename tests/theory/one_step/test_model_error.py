@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firststep import Problem, first_layer, predict
+from firststep import Problem, compare, first_layer, predict
 from firststep.theory.one_step import model_error
 from firststep.theory.one_step.model_error import FLAGGED, LabelMoments
 from firststep.theory.one_step.moments import Conditional
@@ -19,6 +19,8 @@ from firststep.theory.one_step.nodes import choose, rules_for
 from firststep.theory.one_step.question import broadcast, model_of, numbers_of
 
 NETWORKS = Path(__file__).parents[2] / "data" / "finite_networks.jsonl"
+LOSS_NETWORKS = NETWORKS.with_name("loss_networks.jsonl")
+OF_LOSSES = ("loss", "labels", "flip", "threshold", "intercept", "step_loss", "noise_law")
 FIELDS = (
     *("student", "teacher", "readout", "init", "alpha", "beta", "alpha0"),
     *("step", "step_exponent", "ridge", "noise", "dimension"),
@@ -146,6 +148,51 @@ def test_coverage_on_simulated_networks() -> None:
             assert found.is_flagged, row["number"]
     assert count > 25
     assert inside >= 0.87 * count
+
+
+def test_coverage_of_test_losses_and_error_rates() -> None:
+    """Every eighth of the networks with other losses; tests/scripts/loss_model_error.py has all."""
+    rows = [json.loads(line) for line in LOSS_NETWORKS.read_text().splitlines()]
+    inside = {"test_loss": 0, "error_rate": 0}
+    count = dict.fromkeys(inside, 0)
+    for row in rows[::10]:
+        found = predict(Problem(**{name: row[name] for name in (*FIELDS, *OF_LOSSES)}))
+        for name, error in (("test_loss", "model_error"), ("error_rate", "error_rate_model_error")):
+            if name not in row or (name == "test_loss" and found.main_number != name):
+                continue
+            (mean, scatter), theory = row[name], getattr(found, name)
+            off = abs(theory - mean)
+            count[name] += 1
+            inside[name] += off < math.hypot(getattr(found, error), 1.64 * scatter)
+            if off - 2 * scatter > 0.05 * theory:
+                assert found.is_flagged, row["number"]
+    assert min(count.values()) > 30
+    assert all(inside[name] >= 0.87 * count[name] for name in count)
+
+
+def test_with_another_loss_it_is_of_the_test_loss_and_of_the_error_rate() -> None:
+    problem = generic(teacher="z", labels="sign", noise=0, loss="logistic", flip=0.1)
+    problem = problem.replace(ridge=1e-5)
+    found = predict(problem)
+    assert found.main_number == "test_loss"
+    assert "may be" in str(found)
+    assert "separated" in found.model_error_reason
+    assert found.is_flagged
+    assert 0 < found.error_rate_model_error / found.error_rate < found.model_error / found.test_loss
+    table = found.to_dict()
+    assert table["error_rate_model_error"] == found.error_rate_model_error
+    limit = predict(problem.replace(ridge=0.1, dimension=math.inf))
+    nearby = predict(problem.replace(ridge=0.1, dimension=1000))
+    gap = abs(nearby.error_rate - limit.error_rate) + nearby.error_rate_model_error
+    assert limit.error_rate_model_error == pytest.approx(gap, rel=1e-9)
+    told = str(compare(problem.replace(ridge=0.1, dimension=60), replicates=2))
+    assert "finite-size error of the predicted test loss: about" in told
+    assert ", error rate about" in told
+
+
+def test_huber_beyond_all_labels_has_the_doubts_of_ridge_regression() -> None:
+    pairs = [predict(generic(loss=loss)).points[0].doubts for loss in ("square", "huber:50")]
+    assert np.allclose(*pairs, rtol=1e-4)
 
 
 def test_arrays_parts_and_pickles_have_it() -> None:

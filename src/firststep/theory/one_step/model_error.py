@@ -17,8 +17,8 @@ solution, with amp = sum omega e/sum omega e_det what the scatter of the fit mak
              by the kernel (6/d) sum_p Theta_p C_zz^2 mu0' mu0'^T
     own      tau_f^2/mh_2: the share of the own output in the labels of the step
 
-The estimate is a sum of them with the weights of ``TERMS``, found on simulated networks by
-tests/scripts/model_error.py; docs/validation.md has its coverage.
+The estimate of a number is a sum of them with its ``WEIGHTS``, found on simulated networks by
+tests/scripts/model_error.py and loss_model_error.py; docs/validation.md has its coverage.
 """
 
 from __future__ import annotations
@@ -68,32 +68,44 @@ class Term(NamedTuple):
     reason: str
 
 
-# Weights: the fit of tests/scripts/model_error.py on the safe side (it finds 0.0033 for the floor,
-# peak 0.19, overlap 9.1, norms 0.13, second 0.23). What is left where no doubt is large:
-FLOOR = Term(0.005, "what the equations leave out at any size")
-TERMS = {
-    "peak": Term(
-        0.25,
-        "few samples for each free parameter and a small ridge: near the interpolation peak "
-        "networks differ widely",
-    ),
-    "overlap": Term(
-        9.0,
-        "the trained neurons overlap and bend: they are less independent than the equations take "
-        "them to be",
-    ),
-    "norms": Term(
-        0.26, "the sizes of the neurons fluctuate by more than the equations can resolve"
-    ),
-    "second": Term(
-        0.25, "even parts of student and teacher: a second direction is learned in part"
-    ),
-    "own": Term(0.12, "the output of the network before its step is not small beside the labels"),
+class Weights(NamedTuple):
+    """What the doubts weigh in the estimate of one number."""
+
+    floor: float  # what is left where no doubt is large
+    peak: float
+    overlap: float
+    norms: float
+    second: float
+    own: float
+
+
+# Of the risk of ridge regression the fit of tests/scripts/model_error.py on the safe side (it finds
+# 0.0033, 0.19, 9.1, 0.13, 0.23 and the least it is given); of the test loss of other losses and of
+# error rates those of tests/scripts/loss_model_error.py (0.002, 1.7 and nothing; 0.004, 0, 0, 0.28,
+# 0.57, 0.93), made a little larger where they are nothing.
+WEIGHTS = {
+    "risk": Weights(floor=0.005, peak=0.25, overlap=9.0, norms=0.26, second=0.25, own=0.12),
+    "test_loss": Weights(floor=0.003, peak=1.7, overlap=2.0, norms=0.0, second=0.0, own=0.1),
+    "error_rate": Weights(floor=0.005, peak=0.05, overlap=2.0, norms=0.3, second=0.6, own=0.9),
 }
+REASONS = {
+    "floor": "what the equations leave out at any size",
+    "peak": "few samples for each free parameter and a small ridge: near the interpolation peak "
+    "networks differ widely",
+    "overlap": "the trained neurons overlap and bend: they are less independent than the equations "
+    "take them to be",
+    "norms": "the sizes of the neurons fluctuate by more than the equations can resolve",
+    "second": "even parts of student and teacher: a second direction is learned in part",
+    "own": "the output of the network before its step is not small beside the labels",
+}
+NEAR_SEPARABLE = (
+    "few samples for each free parameter and a small ridge: near the threshold where samples can "
+    "be separated networks differ widely"
+)
 
 
 class ModelError(NamedTuple):
-    """An estimate, relative to the risk, and its largest part in words."""
+    """An estimate, relative to the number, and its largest part in words."""
 
     relative: float
     reason: str
@@ -103,17 +115,20 @@ class ModelError(NamedTuple):
         return not self.relative <= FLAGGED
 
 
-def estimated(doubts: Doubts) -> ModelError:
-    """The estimate for one problem."""
+def estimated(doubts: Doubts, of: str = "risk", *, of_margins: bool = False) -> ModelError:
+    """The estimate for one number of one problem; ``of_margins``: whether the fit can separate."""
+    weights = WEIGHTS[of]
     parts = {
-        name: term.weight * min(float(getattr(doubts, name)), MOST) for name, term in TERMS.items()
+        name: weight * min(float(getattr(doubts, name)), MOST)
+        for name, weight in weights._asdict().items()
+        if name != "floor"
     }
-    relative = FLOOR.weight + sum(parts.values())
+    relative = weights.floor + sum(parts.values())
     largest = max(parts, key=lambda name: parts[name])
     if float(doubts.amplification) > AT_PEAK:
         largest = "peak"
-    why = TERMS[largest] if parts[largest] > FLOOR.weight else FLOOR
-    return ModelError(relative, why.reason)
+    why = largest if parts[largest] > weights.floor else "floor"
+    return ModelError(relative, NEAR_SEPARABLE if why == "peak" and of_margins else REASONS[why])
 
 
 class StepDoubts(NamedTuple):

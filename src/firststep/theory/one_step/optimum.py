@@ -96,9 +96,11 @@ class Optimum(Shown):
             yield name, f"{self.values[name]:.6g}{end}"
         words = self.objective.replace("_", " ")
         yield words, f"{self.value:.8g}"
-        error = float(self.prediction.model_error)
-        if math.isfinite(error) and self.objective == "risk":
-            yield "its finite-size error, about", f"{error:.2g} ({per_cent(error / self.risk)})"
+        for name, about in self.prediction.sized.items():
+            error = float(getattr(self.prediction, name))
+            if math.isfinite(error) and self.objective == about:
+                share = per_cent(error / self.value)
+                yield "its finite-size error, about", f"{error:.2g} ({share})"
         for i, j in itertools.combinations_with_replacement(range(len(self.over)), 2):
             one, other = self.over[i], self.over[j]
             below = f"(dlog {one})^2" if i == j else f"(dlog {one} dlog {other})"

@@ -16,7 +16,8 @@ from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
 from firststep.results import versions
 from firststep.theory.loss_numbers import has_other_loss
-from firststep.theory.one_step.prediction import CONVERGED, NEARBY, NOT_RESOLVED, Prediction
+from firststep.theory.one_step.finite_size import NEARBY
+from firststep.theory.one_step.prediction import CONVERGED, NOT_RESOLVED, Prediction
 from firststep.theory.one_step.question import (
     BULKS,
     NUMERIC,

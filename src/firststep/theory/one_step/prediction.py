@@ -18,15 +18,15 @@ from firststep.results import Shown, aligned, per_cent, plain
 from firststep.theory.binary import BinaryLabels
 from firststep.theory.closed_forms.bound import TauStar, tau_star
 from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
-from firststep.theory.loss_numbers import NOT_CALIBRATED, LossNumbers, shown_of
+from firststep.theory.loss_numbers import LossNumbers, shown_of
 from firststep.theory.one_step.error_split import ErrorSplit
+from firststep.theory.one_step.finite_size import FiniteSize
 from firststep.theory.one_step.least_error import (
     LeastError,
     bayes_error,
     direction_error,
     least_errors,
 )
-from firststep.theory.one_step.model_error import ModelError
 from firststep.theory.one_step.solve import Point
 from firststep.theory.one_step.words import AGAINST_THE_TEACHER, OF_THE_LABELS, OF_THE_RIDGE, SHOWN
 
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     Values = float | Float[Array, "*shape"]  # a float of a single point
 
 CONVERGED, NOT_CONVERGED, NOT_RESOLVED = "converged", "not converged", "not resolved"
-NOT_THE_NETWORK = "the isotropic bulk is another model than the network"
 SHOWN_TO = 5.0  # |kappa| up to which functions are shown: beyond, there is next to no input
-NEARBY = 1000  # d of the networks that a number at d = infinity is compared with
 _MOST_LINES = 61  # of the text of an array: more than a screen says nothing
 
 FUNCTIONS = ("kappa", "learned_function", "target_function", "linear_coefficient", "error_by_kappa")
@@ -52,7 +50,7 @@ def _value(value: Float[Array, "*shape"]) -> Values:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction(LossNumbers, Shown):
+class Prediction(FiniteSize, LossNumbers, Shown):
     """The exact asymptotics of a problem.
 
     Numbers are floats, or arrays of the shape of the fields that were given as arrays. A point that
@@ -125,52 +123,6 @@ class Prediction(LossNumbers, Shown):
     def quadrature_error(self) -> Values:
         """Estimate of the numerical error of the risk."""
         return self._collect("quadrature_error")
-
-    @cached_property
-    def _model_errors(self) -> tuple[ModelError, ...]:
-        """Of every point; nan where there is none."""
-        if self.has_other_loss:
-            return tuple(ModelError(math.nan, NOT_CALIBRATED) for _ in self.points)
-        if self.problem.dimension != math.inf:
-            nothing = ModelError(math.nan, NOT_THE_NETWORK if self.bulk != "exact" else "")
-            return tuple(p.model_error or nothing if p.is_good else nothing for p in self.points)
-        other = self.nearby()
-        if other is None:
-            return tuple(
-                ModelError(math.nan, f"there are no networks of d = {NEARBY}") for _ in self.points
-            )
-        here, there = (np.ravel(each.risk) for each in (self, other))
-        beyond = (each.relative if self.bulk == "exact" else 0.0 for each in other._model_errors)
-        found = []
-        for limit, finite, more in zip(here, there, beyond, strict=True):
-            gap = abs(finite - limit) + more * abs(finite)
-            side = "above" if finite > limit else "below"
-            found.append(
-                ModelError(gap / abs(limit), f"networks of d = {NEARBY} are {side} the limit")
-            )
-        return tuple(found)
-
-    @property
-    def model_error(self) -> Values:
-        """Estimate of how far the risk of networks is from this one.
-
-        At finite d: of networks of that size (nine in ten are nearer). At d = infinity: of networks
-        of d = 1000. nan for the isotropic bulk at finite d, which is another model.
-        """
-        relative = [each.relative for each in self._model_errors]
-        return self._shaped(np.array(relative) * np.abs(np.ravel(self.risk)))
-
-    @property
-    def model_error_reason(self) -> Any:
-        """The largest part of that, in words; an array of them for an array."""
-        reasons = [each.reason for each in self._model_errors]
-        return reasons[0] if self.shape == () else np.array(reasons).reshape(self.shape)
-
-    @property
-    def is_flagged(self) -> Any:
-        """Whether the model error is above 3 % of the risk, or not known."""
-        flags = [each.is_flagged for each in self._model_errors]
-        return flags[0] if self.shape == () else np.array(flags).reshape(self.shape)
 
     @property
     def residual(self) -> Values:
@@ -397,21 +349,27 @@ class Prediction(LossNumbers, Shown):
         of_a_loss = shown_of(self.problem)
         if not of_a_loss:
             return SHOWN
-        loss = {"test_loss": "", "quadrature_error": SHOWN["quadrature_error"], **of_a_loss}
+        loss = {"test_loss": "", "quadrature_error": SHOWN["quadrature_error"]}
+        if self.main_number == "test_loss":
+            loss["model_error"] = SHOWN["model_error"]
+        for name, words in of_a_loss.items():
+            loss[name] = words
+            if name == "error_rate":
+                loss["error_rate_model_error"] = SHOWN["model_error"]
         best = OF_THE_LABELS if self.problem.labels.is_binary else {}
         ridge = {n: words for n, words in SHOWN.items() if n not in OF_THE_RIDGE}
-        return {**loss, **best, **ridge}
+        return {**loss, **best, **{n: words for n, words in ridge.items() if n not in loss}}
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table of a single point."""
-        risk = float(self.risk)  # of a single point
-        digits = {"quadrature_error": 3, "model_error": 2, "risk": 8}
+        digits = {"quadrature_error": 3, "risk": 8, **dict.fromkeys(self.sized, 2)}
         for name, words in self._shown().items():
             if self.problem.loss.is_margin and name in AGAINST_THE_TEACHER:
                 continue
             value = getattr(self, name)
             if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
-                share = f" ({per_cent(value / risk)})" if name == "model_error" else ""
+                number = self.sized.get(name)
+                share = f" ({per_cent(value / getattr(self, number))})" if number else ""
                 yield words, f"{value:.{digits.get(name, 6)}g}{share}"
         if self.check is not None:
             yield from self.check.found()
@@ -432,18 +390,9 @@ class Prediction(LossNumbers, Shown):
             steps = f"after {self.iterations} Newton steps"
             yield f"  {self.status}: residual {self.residual:.1e} {steps}"
             if self.bulk == "exact" and self.model_error_reason:
-                yield f"  {self._trust()}"
+                yield f"  {self.trust()}"
         if self.check is not None:
             yield from self.check.notes()
-
-    def _trust(self) -> str:
-        """A line on the model error of a single point."""
-        reason = self.model_error_reason
-        relative = self._model_errors[0].relative
-        if self.problem.dimension == math.inf or math.isnan(relative) or not self.is_flagged:
-            return f"finite-size error: {reason}"
-        share = per_cent(relative)
-        return f"may be {share} off: {reason}; check it or simulate"
 
     def _lines(self) -> list[str]:
         names = list(self.fields)

@@ -111,10 +111,12 @@ class Point:
         channel = replace(self.channel, shift=self.channel.shift[inside])
         return on_a_line(channel, each(lambda x: x[inside], output), self.kappa[inside])
 
-    @property
-    def model_error(self) -> ModelError | None:
-        """How far networks of that size may be; None at d = infinity."""
-        return None if self.doubts is None else estimated(self.doubts)
+    def model_error(self, of: str) -> ModelError | None:
+        """How far networks of that size may be from one of ``WEIGHTS``; None at d = infinity."""
+        if self.doubts is None:
+            return None
+        assert self.channel is not None
+        return estimated(self.doubts, of, of_margins=self.channel.loss.is_margin)
 
     @property
     def converged(self) -> bool:

@@ -1,0 +1,132 @@
+"""How far networks of finite size may be from a prediction, at every point of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firststep.problem import Problem
+from firststep.results import per_cent
+from firststep.theory.loss_numbers import has_other_loss
+from firststep.theory.one_step.model_error import ModelError
+from firststep.theory.one_step.solve import Point
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from firststep.typing import Array, Float
+
+    Values = float | Float[Array, "*shape"]  # a float of a single point
+
+NEARBY = 1000  # d of the networks that a number at d = infinity is compared with
+NOT_THE_NETWORK = "the isotropic bulk is another model than the network"
+NO_NETWORKS = f"there are no networks of d = {NEARBY}"
+
+
+class FiniteSize:
+    """What a prediction says of its own finite-size error."""
+
+    problem: Problem
+    bulk: str
+    shape: tuple[int, ...]
+    points: tuple[Point, ...]
+    nearby: Callable[[], Any]  # the same prediction at d = 1000, when asked
+
+    def _shaped(self, values: ArrayLike) -> Values:
+        raise NotImplementedError
+
+    @property
+    def main_number(self) -> str:
+        """What ``model_error`` is about: risk, or test_loss with another loss or a constant."""
+        return "test_loss" if has_other_loss(self.problem) else "risk"
+
+    @property
+    def sized(self) -> dict[str, str]:
+        """The finite-size errors there are, with the numbers they are about."""
+        main = {"model_error": self.main_number}
+        rate = {"error_rate_model_error": "error_rate"} if self.problem.labels.is_binary else {}
+        return {**main, **rate}
+
+    @cached_property
+    def _main_errors(self) -> tuple[ModelError, ...]:
+        return self._model_errors(self.main_number)
+
+    @cached_property
+    def _rate_errors(self) -> tuple[ModelError, ...]:
+        if not self.problem.labels.is_binary:
+            return tuple(ModelError(math.nan, "") for _ in self.points)
+        return self._model_errors("error_rate")
+
+    def _model_errors(self, of: str) -> tuple[ModelError, ...]:
+        """Of every point; nan where there is none."""
+        if self.problem.dimension != math.inf:
+            nothing = ModelError(math.nan, NOT_THE_NETWORK if self.bulk != "exact" else "")
+            found = ((p.model_error(of) if p.is_good else None) for p in self.points)
+            return tuple(each or nothing for each in found)
+        other = self.nearby()
+        if other is None:
+            return tuple(ModelError(math.nan, NO_NETWORKS) for _ in self.points)
+        beyond = (
+            each.relative if self.bulk == "exact" else 0.0 for each in other._model_errors(of)
+        )
+        here, there = (np.ravel(getattr(each, of)) for each in (self, other))
+        return tuple(
+            _from_the_limit(limit, finite, more)
+            for limit, finite, more in zip(here, there, beyond, strict=True)
+        )
+
+    def _absolute(self, errors: Sequence[ModelError], of: str) -> Values:
+        relative = np.array([each.relative for each in errors])
+        return self._shaped(relative * np.abs(np.ravel(getattr(self, of))))
+
+    @property
+    def model_error(self) -> Values:
+        """Estimate of how far the risk of networks is from this one; with another loss or a free
+        constant, the test loss.
+
+        At finite d: of networks of that size (nine in ten are nearer). At d = infinity: of networks
+        of d = 1000. nan for the isotropic bulk at finite d, which is another model.
+        """
+        return self._absolute(self._main_errors, self.main_number)
+
+    @property
+    def error_rate_model_error(self) -> Values:
+        """The same for the 0-1 error of binary labels; nan for real ones."""
+        return self._absolute(self._rate_errors, "error_rate")
+
+    @property
+    def model_error_reason(self) -> Any:
+        """The largest part of the first, in words; an array of them for an array."""
+        reasons = [each.reason for each in self._main_errors]
+        return reasons[0] if self.shape == () else np.array(reasons).reshape(self.shape)
+
+    @property
+    def is_flagged(self) -> Any:
+        """Whether the model error is above 3 %, or not known; of the test loss or of the error
+        rate, if there are both.
+        """
+        flags = [each.is_flagged for each in self._main_errors]
+        if has_other_loss(self.problem) and self.problem.labels.is_binary:
+            flags = [a or b.is_flagged for a, b in zip(flags, self._rate_errors, strict=True)]
+        return flags[0] if self.shape == () else np.array(flags).reshape(self.shape)
+
+    def trust(self) -> str:
+        """A line on the model error of a single point."""
+        reason, relative = self.model_error_reason, self._main_errors[0].relative
+        if self.problem.dimension == math.inf or math.isnan(relative) or not self.is_flagged:
+            return f"finite-size error: {reason}"
+        share = f"{self.main_number.replace('_', ' ')} may be {per_cent(relative)} off"
+        if self.main_number == "risk":
+            share = f"may be {per_cent(relative)} off"
+        return f"{share}: {reason}; check it or simulate"
+
+
+def _from_the_limit(limit: float, finite: float, more: float) -> ModelError:
+    """Of networks of d = 1000, with the doubts ``more`` about them."""
+    gap = abs(finite - limit) + more * abs(finite)
+    side = "above" if finite > limit else "below"
+    return ModelError(gap / abs(limit), f"networks of d = {NEARBY} are {side} the limit")
