@@ -80,7 +80,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"optimum"},
     ],
     "theory/given_layer": [
-        {"directions", "nodes", "matrices"},
+        {"directions", "nodes", "matrices", "missing"},
         {"layer"},
         {"fit", "loss_fit"},
         {"risk"},

@@ -27,8 +27,9 @@ from firststep import (
 )
 from firststep.cli import run
 from firststep.compare import at_size
-from firststep.layer_check import AGREES, DIFFERS, UNDECIDED, UNRELIABLE, common_mode, heaviness
+from firststep.layer_check import AGREES, DIFFERS, UNDECIDED, UNRELIABLE
 from firststep.results import Interrupted
+from firststep.theory.given_layer.missing import common_mode, heaviness
 from firststep.theory.one_step.predict import predict as theory
 from tests.backends import needs_jax
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.activations import Activation
+from firststep.errors import NotConverged
 from firststep.numerics.quadrature import gaussian_panels
 from firststep.theory.binary import BinaryLabels
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float, Int
 
 MOST = 3  # coordinates: the nodes are a grid in as many dimensions
+MOST_NODES = 12_000_000  # of kappa and zeta together: half a gigabyte of coordinates
+_SCANNED = 4  # how many more places may be looked at, which are not kept
 REACH = 6.5  # of a coordinate: beyond, there is 1e-10 of it
 _PANELS = {1: (12, 7), 2: (8, 5), 3: (6, 4)}  # and nodes on each, by the number of coordinates
 _DEPENDENT = 1e-6  # length of what a direction adds to the basis, below which it adds nothing
@@ -32,7 +35,8 @@ _FAR = 99.0  # an edge that is nowhere
 _SCAN = np.linspace(-REACH, REACH, 97)  # where a label is looked at for jumps
 _MOST_JUMPS = 6  # along one line
 _BISECTIONS = 30
-_AROUND = (-0.5, -0.1, 0.0, 0.1, 0.5)  # a place where jumps begin
+# A place where jumps begin, by the number of coordinates: with three there are enough nodes.
+_AROUND = {2: (-0.5, -0.1, 0.0, 0.1, 0.5), 3: (0.0,)}
 _SIDES = (-6.0, -2.0, 2.0, 6.0)  # widths around a jump that noise makes smooth
 _LOGIT = 1.7  # the width of a sigmoid, in Gaussians
 
@@ -129,6 +133,7 @@ class Terms:
         zeta: list[Float[Array, "K z"]] = []
         mass, u = np.ones((nodes, 1)), shift[:, None, :]
         for place in range(self.count):
+            _refuse_beyond(u.shape[0] * u.shape[1] * _SCAN.size / _SCANNED)
             shape = u.shape[:2]
             edges = [np.broadcast_to(fixed, (*shape, fixed.size)), *self._bends(u, place)]
             if self.labels is not None and place + 2 == self.count:
@@ -136,6 +141,7 @@ class Terms:
             if self.labels is not None and place + 1 == self.count:
                 edges.append(self._jumps(u))
             bounds = np.sort(np.clip(np.concatenate(edges, -1), -REACH, REACH), -1)
+            _refuse_beyond(bounds.size * on_each)
             new, weights = gaussian_panels(bounds, on_each)
             mass = (mass[..., None] * weights).reshape(nodes, -1)
             zeta = [np.repeat(each, new.shape[-1], axis=1) for each in zeta]
@@ -147,6 +153,13 @@ class Terms:
 
     def _said(self, u: Float[Array, "*shape J"]) -> Float[Array, "*shape"]:
         return np.sum([term.evaluate(u[..., j]) for j, term in enumerate(self.terms)], axis=0)
+
+    def _along(
+        self, u: Float[Array, "K z J"], x: Float[Array, "*shape places"], by: Float[Array, " J"]
+    ) -> Float[Array, "K z places"]:
+        """s on the lines u + x by."""
+        both = enumerate(zip(self.terms, by, strict=True))
+        return np.sum([term.evaluate(u[..., j, None] + x * b) for j, (term, b) in both], axis=0)
 
     def _bends(self, u: Float[Array, "K z J"], place: int) -> list[Float[Array, "K z edges"]]:
         """Where the terms bend that depend on this coordinate and on none after it."""
@@ -164,8 +177,8 @@ class Terms:
         assert self.labels is not None
         threshold, last = self.labels.threshold, self.mixing[:, -1]
 
-        def above(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-            return self._said(u[:, :, None, :] + x[..., None] * last) - threshold
+        def above(x: Float[Array, "K z places"]) -> Float[Array, "K z places"]:
+            return self._along(u, x, last) - threshold
 
         values = above(np.broadcast_to(_SCAN, (*u.shape[:2], _SCAN.size)))
         order, places = _where_it_changes(np.sign(values), lambda x: np.sign(above(x)))
@@ -187,15 +200,22 @@ class Terms:
             found = np.empty(x.shape)
             for place in range(x.shape[-1]):
                 start = u + x[..., place, None] * by
-                signs = np.sign(
-                    self._said(start[:, :, None, :] + _SCAN[:, None] * last) - threshold
-                )
+                signs = np.sign(self._along(start, _SCAN, last) - threshold)
                 found[..., place] = 3 * (signs[..., 1:] != signs[..., :-1]).sum(-1) + signs[..., 0]
             return found
 
         every = np.broadcast_to(_SCAN[::4], (*u.shape[:2], _SCAN[::4].size))
         _, places = _where_it_changes(pattern(every), pattern, every)
-        return np.concatenate([places + x for x in _AROUND], -1)
+        return np.concatenate([places + x for x in _AROUND[self.count]], -1)
+
+
+def _refuse_beyond(count: float) -> None:
+    """Say so before the arrays become too large."""
+    if count > MOST_NODES:
+        raise NotConverged(
+            f"several terms and so many directions need more than {MOST_NODES:.0e} nodes; "
+            "try fewer directions"
+        )
 
 
 def _where_it_changes(

@@ -23,7 +23,7 @@ from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.given_layer.risk import Solution, Solver, solved_with_a_loss
 from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.terms import MOST as MOST_COORDINATES
-from firststep.theory.terms import Coordinates
+from firststep.theory.terms import Coordinates, Rest
 from firststep.theory.terms_channel import TermsChannel
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class Conditioned:
     neurons: Neurons
     target: Target
     grid: Grid
+    rest: Rest | None = None  # nodes across, where the teacher has several terms
 
     @classmethod
     def of(cls, given: GivenLayer, asked: object) -> Conditioned:
@@ -132,6 +133,8 @@ class Conditioned:
             )
             try:
                 grid = make_grid(neurons, target, has_other_loss(given.problem))
+                several = target.several
+                rest = None if several is None else several.rest(grid.kappa @ gamma)
             except (TooManyNodes, NotConverged):
                 if not isinstance(asked, str) or chosen.count == 1:
                     raise
@@ -144,6 +147,7 @@ class Conditioned:
                     neurons=neurons,
                     target=target,
                     grid=grid,
+                    rest=rest,
                 )
 
     def predicted(self, given: GivenLayer, matrices: Matrices, started: float) -> FeaturePrediction:
@@ -187,8 +191,8 @@ class Conditioned:
         """What the samples pull at the fit; None where too many terms make the label."""
         shift, terms = self.grid.kappa @ self.target.gamma, self.target.several
         real = None if problem.labels.is_binary else RealLabels.of(problem)
-        if terms is not None:
-            return TermsChannel(problem.loss, terms, real, shift[:, 0], terms.rest(shift))
+        if terms is not None and self.rest is not None:
+            return TermsChannel(problem.loss, terms, real, shift[:, 0], self.rest)
         if len(self.target.terms) > 1:
             return None
         labels = real or BinaryLabels.of(problem)
