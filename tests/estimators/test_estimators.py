@@ -36,8 +36,9 @@ from firststep import (
     activation,
 )
 from firststep.estimators import ridge_path
-from firststep.estimators.kernel import make_kernel
-from firststep.estimators.rows import CHUNK, Running, Split, regroup
+from firststep.estimators.kernel import Outputs, make_kernel
+from firststep.estimators.rows import CHUNK, Split, regroup
+from firststep.estimators.targets import Running
 from firststep.estimators.training import MOVES, leading_update
 from firststep.simulation.backends import NumpyBackend
 from firststep.simulation.randomness import HostDraws
@@ -214,7 +215,7 @@ def test_the_gradient_is_that_of_automatic_differentiation() -> None:
         rng.standard_normal(6),
     )
     kernel = make_kernel(activation("tanh(z+0.3)"), "numpy", "auto", "float64")
-    found = kernel.gradient([(x[:20], y[:20]), (x[20:], y[20:])], 50, w, at)
+    found = kernel.gradient([(x[:20], y[:20]), (x[20:], y[20:])], 50, w, Outputs(at))
     with jax.enable_x64(True):
         loss = lambda weights: ((y - jnp.tanh(x @ weights + 0.3) @ at / 6) ** 2).mean() / 2  # noqa: E731
         expected = -6 * np.asarray(jax.grad(loss)(jnp.asarray(w)))
@@ -237,7 +238,7 @@ def test_the_step_is_that_of_the_simulation() -> None:
     x = draws.rows("step inputs", 0, 60, d)
     y = problem.teacher(x @ layer.teacher) + 0.2 * draws.vector("step noise", 60)
     kernel = make_kernel(activation(GENERIC), "numpy", "auto", "float64")
-    after = layer.before + 0.7 * kernel.gradient([(x, y)], 60, layer.before, layer.readout)
+    after = layer.before + 0.7 * kernel.gradient([(x, y)], 60, layer.before, Outputs(layer.readout))
     np.testing.assert_allclose(after, layer.after, rtol=1e-10)
 
 
