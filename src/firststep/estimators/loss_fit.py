@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 # The path ends where the error is this many times its least so far. What is left are small ridges,
 # which take most of the time and where leave-one-out is at its worst.
 BEYOND = 2.0
+# It also ends where predictions move by less than this share of their spread: the fit has reached
+# its limit of no ridge (of the hinge the largest margin), which smaller ridges would only repeat.
+SAME = 1e-4
 
 
 class Sample(NamedTuple):
@@ -64,15 +67,16 @@ class LossFit(ReadoutFit):
         if not usable.any() or (held is None and len(sample.labels) == 1):
             return self._judged(np.full((2, len(self.ridges)), np.nan))
         found = np.full((2, len(self.ridges)), np.inf)
-        least = np.inf
+        least, last = np.inf, np.full(1, np.inf)
         for ridge, predicted in self._predictions(sample, usable, tests):
             wanted = (sample if tests is None else tests).labels
             error = float(self.loss.value(wanted, predicted)[:, usable].mean())
             if np.isfinite(error):
                 found[:, self.ridges == ridge] = [[error], [_error_rate(wanted, predicted)]]
                 least = min(least, error)
-            if error > BEYOND * least:
+            if error > BEYOND * least or _is_same(last, predicted):
                 break
+            last = predicted
         return self._judged(found)
 
     def _judged(self, found: Float[Array, "2 ridges"]) -> Judged:
@@ -95,9 +99,9 @@ class LossFit(ReadoutFit):
             for column, each in zip(sample.labels.T[usable], geometries, strict=True)
         ]
         count = len(sample.labels if tests is None else tests.labels)
-        predicted = np.broadcast_to(sample.labels[0], (count, len(usable))).copy()
         try:
             for steps in zip(*descents, strict=True):
+                predicted = np.broadcast_to(sample.labels[0], (count, len(usable))).copy()
                 for place, geometry, (ridge, at) in zip(
                     np.flatnonzero(usable), geometries, steps, strict=True
                 ):
@@ -171,6 +175,11 @@ class LossFit(ReadoutFit):
 def _readout(features: Float[Array, "n N"], geometry: Geometry, at: Solution) -> Float[Array, " N"]:
     """b of a solution."""
     return features.T @ at.coordinates if isinstance(geometry, Dual) else at.coordinates
+
+
+def _is_same(before: Float[Array, "n ..."], after: Float[Array, "n K"]) -> bool:
+    moved = np.abs(after - before).max()
+    return bool(moved <= SAME * after.std(axis=0).max())
 
 
 def _error_rate(labels: Float[Array, "n K"], predicted: Float[Array, "n K"]) -> float:

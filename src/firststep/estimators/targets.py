@@ -119,7 +119,10 @@ class RobustNumbers(Numbers):
 
 
 class Classes(Targets):
-    """Labels of classes. With a constant, it is the mean of each column of labels."""
+    """Labels of classes. The constant is the mean of each column of labels, which is nearly -1 with
+    many classes: a step would mostly pull at that, which tells nothing (docs/estimators.md). A
+    single column without a free constant is taken as it is, as in a ``Problem``.
+    """
 
     def __init__(self, has_constant: bool) -> None:
         self._has_constant = has_constant
@@ -158,7 +161,7 @@ class Classes(Targets):
 
     @property
     def constant(self) -> float | Float[Array, " K"]:
-        if not self._has_constant:
+        if self.count == 2 and not self._has_constant:
             return 0.0
         counts = np.array([self._counts[value] for value in self.values.tolist()])
         means = 2 * counts / counts.sum() - 1
