@@ -62,7 +62,11 @@ def _joined(pieces: list[Piece]) -> Piece:
     if len(pieces) == 1:
         inputs, targets = pieces[0]
     else:
-        inputs, targets = (np.concatenate(each) for each in zip(*pieces, strict=True))
+        parts, wanted = zip(*pieces, strict=True)
+        kinds = {each.dtype.kind in "US" for each in wanted}
+        # numbers beside texts stay numbers, which NumPy would write out
+        kind = object if len(kinds) > 1 else None
+        inputs, targets = np.concatenate(parts), np.concatenate(wanted, dtype=kind)
     return np.ascontiguousarray(inputs), targets
 
 

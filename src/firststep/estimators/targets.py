@@ -130,10 +130,10 @@ class Classes(Targets):
         self.values: Array = np.empty(0)
 
     def add(self, targets: Array) -> None:
-        found, counts = np.unique(targets, return_counts=True)
-        kinds = {isinstance(value, str) for value in [*self._counts, *found.tolist()]}
+        kinds = {isinstance(value, str) for value in [*self._counts, *targets.tolist()]}
         if len(kinds) > 1:
             raise InvalidParameter("y", "texts, or numbers, throughout", "both")
+        found, counts = np.unique(targets, return_counts=True)
         for value, count in zip(found.tolist(), counts.tolist(), strict=True):
             self._counts[value] = self._counts.get(value, 0) + count
         # of the widest kind: texts of a later piece may be longer
