@@ -71,7 +71,7 @@ def test_huber_is_scikit_learn_s_on_the_same_features(width: int) -> None:
 
     ours = objective(model.coef_ / math.sqrt(width), model.intercept_)
     assert ours == pytest.approx(objective(theirs.coef_, float(theirs.intercept_)), rel=1e-6)
-    np.testing.assert_allclose(model.predict(x), theirs.predict(f), atol=1e-3)
+    np.testing.assert_allclose(model.predict(x), theirs.predict(f), atol=5e-3)
 
 
 @pytest.mark.parametrize("theta", [0.2, 0.5])
