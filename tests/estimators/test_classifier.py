@@ -34,6 +34,7 @@ from firststep.estimators.kernel import Outputs, make_kernel
 from firststep.estimators.rows import CHUNK, Split
 from firststep.estimators.targets import Classes
 from firststep.losses import loss_of
+from firststep.simulation.fit.convex import Fit
 from firststep.simulation.randomness import HostDraws
 from tests.backends import BACKENDS, jax, jnp, needs_jax
 from tests.estimators.helpers import GENERIC, plain_start, plain_step, streamed, teacher_data
@@ -305,6 +306,24 @@ def test_the_path_of_ridges_ends_where_nothing_is_left_to_find() -> None:
     assert errors[tried][0] > 2 * errors[tried][1:].min()
     apart = OneStepClassifier(60, step=1.0, random_state=1, loss="hinge").fit(*two(40))
     assert not np.isfinite(apart.loo_errors_[0, 0])  # the largest margin was reached before
+
+
+def test_a_last_fit_that_fails_alone_is_led_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = two()
+    model = OneStepClassifier(9, step=1.0, ridges=RIDGES, random_state=1).fit(x, y)
+    path = Fit.path
+
+    def only_led(self: Fit, ridges: tuple[float, ...]) -> Any:
+        if len(ridges) == 1:
+            raise NotConverged("alone")
+        return path(self, ridges)
+
+    monkeypatch.setattr(Fit, "path", only_led)
+    led = clone(model).fit(x, y)
+    assert model.ridge_ < RIDGES[-1]
+    np.testing.assert_allclose(led.coef_, model.coef_, atol=1e-4 * np.abs(model.coef_).max())
+    with pytest.raises(NotConverged, match="alone"):
+        clone(model).set_params(ridges=[1.0]).fit(x, y)
 
 
 def test_the_leave_one_out_error_is_that_of_new_data() -> None:

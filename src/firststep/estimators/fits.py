@@ -50,12 +50,6 @@ class ReadoutFit(ABC):
     def memory(self, count: int, width: int) -> int:
         """Numbers that a fit on ``count`` rows holds at once: rather too many than too few."""
 
-    @staticmethod
-    def finite(found: Affine) -> Affine:
-        if not np.all(np.isfinite(found.solutions)):
-            raise NotConverged(OVERFLOW)
-        return found
-
 
 class RidgeFit(ReadoutFit):
     """Ridge regression with a free intercept (``ridge_path``)."""
@@ -73,7 +67,10 @@ class RidgeFit(ReadoutFit):
     def fit(self, weights: Weights, part: str, ridge: float) -> Affine:
         rows, host = self.rows, self.kernel.backend.to_host
         fit = ridge_fit(self.kernel, rows.blocks(part), rows.count(part), weights, ridge)
-        return self.finite(Affine(*(host(each).astype(float) for each in fit)))
+        found = Affine(*(host(each).astype(float) for each in fit))
+        if not np.all(np.isfinite(found.solutions)):
+            raise NotConverged(OVERFLOW)
+        return found
 
     def memory(self, count: int, width: int) -> int:
         """The Gram matrix, its eigenvectors and their workspace; few rows: all features."""

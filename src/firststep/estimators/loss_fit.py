@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.errors import InvalidParameter, NotConverged
-from firststep.estimators.fits import Judged, ReadoutFit
+from firststep.estimators.fits import OVERFLOW, Judged, ReadoutFit
 from firststep.estimators.kernel import Affine, Kernel
 from firststep.estimators.rows import Rows
 from firststep.estimators.targets import Classes
@@ -123,23 +123,34 @@ class LossFit(ReadoutFit):
     def fit(self, weights: Weights, part: str, ridge: float) -> Affine:
         features, labels = self._sample(weights, part)
         if not np.all(np.isfinite(features)):
-            return self.finite(Affine(features, features, features))
+            raise NotConverged(OVERFLOW)
         self._refuse_missing(labels)
         shared = geometry_of(features)
         solutions, constants = [], []
         for column in labels.T:
             geometry = copy.copy(shared)
-            (at,) = self._fit(column, geometry).path((ridge,))
+            at = self._single(self._fit(column, geometry), ridge)
             solutions.append(_readout(features, geometry, at))
             constants.append(at.intercept)
         centre = np.zeros(features.shape[1])
         if len(solutions) == 1:
-            return self.finite(Affine(solutions[0], centre, np.asarray(constants[0])))
-        return self.finite(Affine(np.stack(solutions, axis=1), centre, np.array(constants)))
+            return Affine(solutions[0], centre, np.asarray(constants[0]))
+        return Affine(np.stack(solutions, axis=1), centre, np.array(constants))
+
+    def _single(self, fit: Fit, ridge: float) -> Solution:
+        """From nothing, or where that fails from the larger ridges of the path, one by one."""
+        try:
+            return fit.path((ridge,))[0]
+        except NotConverged:
+            above = self.ridges[self.ridges > ridge]
+            if not len(above):
+                raise
+            return fit.path((ridge, *above.tolist()))[0]
 
     def memory(self, count: int, width: int) -> int:
         """All features on the device, on the host and scaled, and a Hessian or the Gram matrix."""
-        return 4 * count * width + (4 * width**2 if count >= width else 5 * count**2)
+        held = 4 * count * width + (4 * width**2 if count >= width else 5 * count**2)
+        return held * (8 // self.kernel.backend.dtype.itemsize)  # the host's are doubles
 
     def _fit(self, labels: Float[Array, " n"], geometry: Geometry) -> Fit:
         return Fit(Question(self.loss, np.ascontiguousarray(labels), self.intercept), geometry)
