@@ -40,10 +40,10 @@ def one_sign(n: int, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def band(n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Whether <x, theta> is between -1/2 and 2: no line tells the two apart."""
+    """Whether <x, theta> is between -1/2 and 1: no plane tells the two apart."""
     theta = directions(60, 1, rng)[:, 0]
     x = rng.standard_normal((n, 60))
-    return x, ((x @ theta > -0.5) & (x @ theta < 2)).astype(int)
+    return x, ((x @ theta > -0.5) & (x @ theta < 1)).astype(int)
 
 
 def largest(n: int, rng: np.random.Generator) -> tuple[Array, Array]:
