@@ -1,6 +1,6 @@
 """Run every CPU benchmark, one after the other: ``python benchmarks/run_all.py``.
 
-About ten minutes on one idle machine.
+About a quarter of an hour on one idle machine.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ RUNS = (
     ["finite_size.py"],
     ["trained_layer.py"],
     ["estimators.py"],
+    ["classifiers.py"],
 )
 
 

@@ -99,7 +99,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "simulation/data": [{"teachers"}, {"rows"}],
     "simulation/weights": [{"draw", "optimizers"}],
-    "simulation/fit": [{"features", "ridge", "geometry"}, {"convex"}, {"readout"}],
+    "simulation/fit": [{"features", "ridge", "geometry"}, {"convex", "left_out"}, {"readout"}],
     "simulation/models": [{"observables"}, {"measuring"}, {"baselines", "network"}],
     "simulation/running": [
         {"workers", "diagnosis"},
@@ -109,7 +109,14 @@ ROOMS: dict[str, list[set[str]]] = {
         {"layer"},
         {"spectra"},
     ],
-    "estimators": [{"rows", "kernel"}, {"ridge_path"}, {"training"}, {"learners"}],
+    "estimators": [
+        {"kernel", "targets"},
+        {"ridge_path", "rows"},
+        {"fits"},
+        {"loss_fit", "training"},
+        {"base"},
+        {"classifier", "learners"},
+    ],
     "store": [{"record", "pages"}, {"database"}, {"rescue"}],
     "sweep": [
         {"grid", "units"},

@@ -48,7 +48,7 @@ from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 
 if TYPE_CHECKING:
-    from firststep.estimators import OneStepFeatures, OneStepRegressor
+    from firststep.estimators import OneStepClassifier, OneStepFeatures, OneStepRegressor
 
 __version__ = "0.6.0"
 
@@ -70,6 +70,7 @@ __all__ = [
     "LayerCheck",
     "NotConverged",
     "NotEnoughMemory",
+    "OneStepClassifier",
     "OneStepFeatures",
     "OneStepRegressor",
     "Optimum",
@@ -119,7 +120,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The scikit-learn estimators, loaded when they are asked for."""
-    if name in ("OneStepFeatures", "OneStepRegressor"):
+    if name in ("OneStepClassifier", "OneStepFeatures", "OneStepRegressor"):
         import firststep.estimators
 
         return getattr(firststep.estimators, name)

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,58 +36,25 @@ from firststep import (
     activation,
 )
 from firststep.estimators import ridge_path
-from firststep.estimators.kernel import make_kernel
-from firststep.estimators.rows import CHUNK, Running, Split, regroup
+from firststep.estimators.kernel import Outputs, make_kernel
+from firststep.estimators.rows import CHUNK, Split, regroup
+from firststep.estimators.targets import Running
 from firststep.estimators.training import MOVES, leading_update
 from firststep.simulation.backends import NumpyBackend
 from firststep.simulation.randomness import HostDraws
 from tests.backends import BACKENDS, jax, jnp, needs_jax
+from tests.estimators.helpers import (
+    GENERIC,
+    RIDGES,
+    plain_start,
+    plain_step,
+    streamed,
+    teacher_data,
+)
 
 Array = np.ndarray[Any, Any]
-GENERIC = "tanh(1.3*z) + 0.4*(z**2-1)"  # neither odd nor even
-RIDGES = np.geomspace(1e-3, 1e2, 6)
-
-
-def teacher_data(
-    n: int = 60, d: int = 5, seed: int = 0, noise: float = 0.1
-) -> tuple[Array, Array, Array]:
-    """A single-index teacher on correlated columns with units of their own; the direction is that
-    of the standardised columns.
-    """
-    rng = np.random.default_rng(seed)
-    direction = rng.standard_normal(d)
-    direction /= np.linalg.norm(direction)
-    standard = rng.standard_normal((n, d))
-    y = 7 + 3 * (np.tanh(2 * standard @ direction) + noise * rng.standard_normal(n))
-    return standard * np.geomspace(0.1, 10, d) + np.linspace(-3, 5, d), y, direction
-
 
 # Written plainly ----------------------------------------------------------------------------------
-
-
-def plain_start(model: OneStepRegressor, d: int) -> tuple[Array, Array, int]:
-    """W0, at and the seed of a fit with a whole number as random_state."""
-    seed = int(np.random.RandomState(model.random_state).randint(2**31 - 1))
-    draws = HostDraws(seed, 0)
-    return (
-        draws.rows("weights", 0, d, model.width) / math.sqrt(d),
-        draws.vector("readout", model.width),
-        seed,
-    )
-
-
-def plain_step(
-    student: Any, x: Array, y: Array, weights: Array, at: Array, step: float, steps: int = 1
-) -> Array:
-    """W + eta sqrt(N) G0 with eta = step sqrt(N) and [Ba] (2.1), as the simulation writes it."""
-    s, width = activation(student), len(at)
-    a = at / math.sqrt(width)
-    for _ in range(steps):
-        z = x @ weights
-        residual = y - s(z) @ a / math.sqrt(width)
-        g0 = x.T @ (np.outer(residual, a) / math.sqrt(width) * s.derivative(z)) / len(x)
-        weights = weights + step * math.sqrt(width) * math.sqrt(width) * g0
-    return weights
 
 
 def brute_force(features: Array, y: Array, ridges: Array) -> Array:
@@ -214,7 +181,7 @@ def test_the_gradient_is_that_of_automatic_differentiation() -> None:
         rng.standard_normal(6),
     )
     kernel = make_kernel(activation("tanh(z+0.3)"), "numpy", "auto", "float64")
-    found = kernel.gradient([(x[:20], y[:20]), (x[20:], y[20:])], 50, w, at)
+    found = kernel.gradient([(x[:20], y[:20]), (x[20:], y[20:])], 50, w, Outputs(at))
     with jax.enable_x64(True):
         loss = lambda weights: ((y - jnp.tanh(x @ weights + 0.3) @ at / 6) ** 2).mean() / 2  # noqa: E731
         expected = -6 * np.asarray(jax.grad(loss)(jnp.asarray(w)))
@@ -237,7 +204,7 @@ def test_the_step_is_that_of_the_simulation() -> None:
     x = draws.rows("step inputs", 0, 60, d)
     y = problem.teacher(x @ layer.teacher) + 0.2 * draws.vector("step noise", 60)
     kernel = make_kernel(activation(GENERIC), "numpy", "auto", "float64")
-    after = layer.before + 0.7 * kernel.gradient([(x, y)], 60, layer.before, layer.readout)
+    after = layer.before + 0.7 * kernel.gradient([(x, y)], 60, layer.before, Outputs(layer.readout))
     np.testing.assert_allclose(after, layer.after, rtol=1e-10)
 
 
@@ -388,14 +355,6 @@ def test_running_moments_and_regrouping() -> None:
     again = list(regroup(pieces, 7))
     assert [len(y) for _, y in again] == [7] * 14 + [2]
     np.testing.assert_array_equal(np.concatenate([x for x, _ in again]), values)
-
-
-def streamed(x: Any, y: Any, sizes: list[int]) -> Callable[[], Iterator[tuple[Any, Any]]]:
-    def batches() -> Iterator[tuple[Any, Any]]:
-        for a, b in zip([0, *sizes], [*sizes, len(y)], strict=True):
-            yield x[a:b], y[a:b]
-
-    return batches
 
 
 @pytest.mark.parametrize(
@@ -587,12 +546,13 @@ def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> Non
     page = (Path(__file__).parents[2] / "docs" / "estimators.md").read_text()
     scope: dict[str, Any] = {}
     examples = re.findall(r"^```python\n(.*?)^```", page, flags=re.S | re.M)
-    assert len(examples) == 2
+    assert len(examples) == 4
     for code in examples:
         exec(compile(code, "estimators.md", "exec"), scope)
     words = capsys.readouterr().out.splitlines()
-    assert words[0][:12] in page  # the score to two digits
-    assert words[1][:40] in page
+    assert len(words) == 7
+    for line in words:
+        assert line[:12] in page  # numbers to two digits
 
 
 # What is refused ----------------------------------------------------------------------------------

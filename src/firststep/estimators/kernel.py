@@ -6,6 +6,7 @@ The same code runs on NumPy and on JAX.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,9 +19,21 @@ from firststep.simulation.backends import Backend, make_backend
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-    Block = tuple[Float[Array, "rows d"], Float[Array, " rows"]]  # inputs and targets
+    # inputs and targets; targets in columns for several classes
+    Block = tuple[Float[Array, "rows d"], Float[Array, "rows ..."]]
     Blocks = Iterable[Block]
     Weights = Float[Array, "d N"]
+
+
+class Outputs(NamedTuple):
+    """The network at the step: f = constant + (1/N) s(X W) at, one output, or one a class.
+
+    The step pulls with r = clip(y - f, -limit, limit).
+    """
+
+    readout: Float[Array, "N ..."]
+    constant: float | Float[Array, " K"] = 0.0
+    limit: float = math.inf
 
 
 class Moments(NamedTuple):
@@ -47,11 +60,11 @@ class Turned(NamedTuple):
 
 
 class Affine(NamedTuple):
-    """y = offset + (s(x W) - centre) b, for one b or for each of a path of ridges."""
+    """y = offset + (s(x W) - centre) b, for one b or for each of several (ridges, classes)."""
 
     solutions: Float[Array, "N ..."]
     centre: Float[Array, " N"]
-    offset: Float[Array, ""]
+    offset: Float[Array, " ..."]
 
 
 class Kernel:
@@ -87,14 +100,18 @@ class Kernel:
         return self.student.evaluate(inputs @ weights)
 
     def _gradient_stage(
-        self, total: Weights, block: Block, weights: Weights, readout: Float[Array, " N"]
+        self, total: Weights, block: Block, weights: Weights, outputs: Outputs
     ) -> Weights:
-        """total + X^T [(r at^T) o s'(X W)], r = y - (1/N) s(X W) at."""
-        inputs, targets = block
+        """total + X^T [(r at^T) o s'(X W)]."""
+        (inputs, targets), (readout, constant, limit) = block, outputs
         value, slope = self.student.evaluate_both(inputs @ weights)
-        residual = targets - (value @ readout) / len(readout)
-        slope = slope * residual[:, None]
-        slope *= readout
+        residual = targets - constant - (value @ readout) / len(readout)
+        residual = self.backend.xp.clip(residual, -limit, limit)
+        if residual.ndim == 1:
+            slope = slope * residual[:, None]
+            slope *= readout
+        else:
+            slope = slope * (residual @ readout.T)
         return self.backend.add_product(total, inputs, slope)
 
     def _spread_stage(
@@ -150,16 +167,14 @@ class Kernel:
 
     # Passes over the rows -------------------------------------------------------------------------
 
-    def gradient(
-        self, blocks: Blocks, count: int, weights: Weights, readout: Float[Array, " N"]
-    ) -> Weights:
-        """G = (1/n) X^T [(r at^T) o s'(X W)], r = y - (1/N) s(X W) at.
+    def gradient(self, blocks: Blocks, count: int, weights: Weights, outputs: Outputs) -> Weights:
+        """G = (1/n) X^T [(r at^T) o s'(X W)].
 
         The step is W + etat G, which is W + eta sqrt(N) G0.
         """
         total = self.backend.zeros(weights.shape)
         for block in blocks:
-            total = self._add_gradient(total, block, weights, readout)
+            total = self._add_gradient(total, block, weights, outputs)
         return total / count
 
     def spread(self, blocks: Blocks, weights: Weights, change: Weights) -> tuple[float, float]:
@@ -191,7 +206,7 @@ class Kernel:
 
     def collect(
         self, blocks: Blocks, weights: Weights
-    ) -> tuple[Float[Array, "n N"], Float[Array, " n"]]:
+    ) -> tuple[Float[Array, "n N"], Float[Array, "n ..."]]:
         """s(X W) and y of all rows."""
         pairs = [(self.features(inputs, weights), targets) for inputs, targets in blocks]
         join = self.backend.xp.concatenate

@@ -9,25 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firststep.errors import InvalidParameter
+from firststep.estimators.targets import Running, too_large
 from firststep.simulation.backends import Backend, block_rows
 
 if TYPE_CHECKING:
     from firststep.estimators.kernel import Block
+    from firststep.estimators.targets import Targets
     from firststep.typing import Array, Bool, Float
 
-    Piece = tuple[Float[Array, "rows d"], Float[Array, " rows"]]  # inputs and targets, as given
+    Piece = tuple[Float[Array, "rows d"], Array]  # inputs and targets, as given
     Reader = Callable[[], Iterator[Piece]]
 
 CHUNK = 1024  # rows: what belongs to which part depends on it, so it never changes
 FIRST, SECOND, BOTH = "first", "second", "both"
 
 
-def array_reader(inputs: Float[Array, "n d"], targets: Float[Array, " n"]) -> Reader:
+def array_reader(inputs: Float[Array, "n d"], targets: Array) -> Reader:
     """Chunks of arrays in memory or mapped from a file."""
 
     def read() -> Iterator[Piece]:
@@ -60,7 +62,11 @@ def _joined(pieces: list[Piece]) -> Piece:
     if len(pieces) == 1:
         inputs, targets = pieces[0]
     else:
-        inputs, targets = (np.concatenate(each) for each in zip(*pieces, strict=True))
+        parts, wanted = zip(*pieces, strict=True)
+        kinds = {each.dtype.kind in "US" for each in wanted}
+        # numbers beside texts stay numbers, which NumPy would write out
+        kind = object if len(kinds) > 1 else None
+        inputs, targets = np.concatenate(parts), np.concatenate(wanted, dtype=kind)
     return np.ascontiguousarray(inputs), targets
 
 
@@ -91,37 +97,11 @@ class Split:
         return chosen
 
 
-class Running:
-    """Mean and variance of columns that come in pieces (Chan, Golub and LeVeque 1983).
-
-    Nothing is squared before it is centred.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.mean: Any = 0.0
-        self._square: Any = 0.0
-
-    def add(self, values: Float[Array, "rows ..."]) -> None:
-        count, mean = len(values), values.mean(axis=0, dtype=np.float64)
-        square = ((values - mean) ** 2).sum(axis=0)
-        apart, total = mean - self.mean, self.count + count
-        self._square = self._square + square + apart**2 * (self.count * count / total)
-        self.mean = self.mean + apart * (count / total)
-        self.count = total
-
-    def spread(self) -> tuple[Float[Array, " ..."], Bool[Array, " ..."]]:
-        """Standard deviations, 1 where a column is constant to rounding, and which those are."""
-        variance, rounding = self._square / self.count, np.finfo(np.float64).eps * self.count
-        constant = variance <= rounding * variance + (rounding * self.mean) ** 2
-        return np.where(constant, 1.0, np.sqrt(variance)), constant
-
-
 class Rows:
     """The data of one fit, in standard units: mean 0 and variance 1 over all rows.
 
-    Without ``standardize`` the inputs are left as they are. ``varying`` says which columns are of
-    any use.
+    What becomes of the targets is up to ``Targets``. Without ``standardize`` the inputs are left as
+    they are. ``varying`` says which columns are of any use.
     """
 
     def __init__(
@@ -130,6 +110,7 @@ class Rows:
         split: Split,
         backend: Backend,
         *,
+        targets: Targets,
         width: int,
         block: int | None,
         standardize: bool,
@@ -137,7 +118,7 @@ class Rows:
         self._reader, self._split, self._backend = reader, split, backend
         self._counts = {FIRST: 0, SECOND: 0}
         self._kept: dict[str, list[Block]] = {}
-        inputs, targets = Running(), Running()
+        self.targets, inputs = targets, Running()
         with np.errstate(over="ignore", invalid="ignore"):
             for number, (x, y) in enumerate(regroup(reader(), CHUNK)):
                 inputs.add(x)
@@ -150,17 +131,10 @@ class Rows:
                     "batches", "a function that gives at least 2 rows", f"{inputs.count}"
                 )
             self.scale, constant = inputs.spread()
-            target_scale, _ = targets.spread()
-        for name, found in (("X", self.scale), ("y", target_scale)):
-            if not np.all(np.isfinite(found)):
-                raise InvalidParameter(
-                    name,
-                    "numbers whose squares can be summed",
-                    "larger ones",
-                    "divide them by a constant",
-                )
-        self.mean, self.target_mean = inputs.mean, float(targets.mean)
-        self.target_scale = float(target_scale)
+            if not np.all(np.isfinite(self.scale)):
+                raise too_large("X")
+            targets.finish()
+        self.mean = inputs.mean
         self.varying = ~constant
         if not standardize:
             self.mean, self.scale = np.zeros_like(self.mean), np.ones_like(self.scale)
@@ -206,8 +180,8 @@ class Rows:
             return
         kept = []
         for inputs, targets in regroup(self._rows_of(part), self.block):
-            scaled = (targets - self.target_mean) / self.target_scale
-            block = self.standard(inputs), self._backend.to_device(scaled)
+            wanted = self._backend.to_device(self.targets.standard(targets))
+            block = self.standard(inputs), wanted
             if self._keep:
                 kept.append(block)
             yield block

@@ -6,7 +6,8 @@ readout fixed is
     W1 = W0 + etat G,    G = (1/n0) X^T [(r at^T) o s'(X W0)],    r = y - f(X),
 
 which is [Ba] (2.1) with the large learning rate eta = etat sqrt(N). The readout is then fitted anew
-by ridge regression.
+(``fits``, ``loss_fit``). With K > 2 classes the network has K outputs with at of N x K and labels
++-1, one column a class; the step is that of the sum of their square losses, r at^T = R At^T.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import numpy as np
 import scipy.linalg
 
 from firststep.errors import NotConverged, NotEnoughMemory
-from firststep.estimators.kernel import Affine, Kernel
-from firststep.estimators.ridge_path import ridge_fit, ridge_path
-from firststep.estimators.rows import BOTH, FIRST, SECOND, Rows
+from firststep.estimators.fits import ReadoutFit
+from firststep.estimators.kernel import Affine, Outputs
+from firststep.estimators.rows import BOTH, FIRST, SECOND
 from firststep.readouts import ReadoutLaw
 from firststep.simulation.backends import make_backend
 from firststep.simulation.randomness import HostDraws
@@ -40,10 +41,6 @@ MOVES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 HELD = 0.25
 LARGEST_WEIGHT = 1e100  # beyond this, squares of weights overflow
 TIE = 1e-9  # relative difference of errors that is rounding: the shorter step and larger ridge win
-OVERFLOW = (
-    "the features are not finite: the student overflows on these inputs; "
-    "try a smaller step or a bounded student"
-)
 
 
 @dataclass(frozen=True)
@@ -58,6 +55,7 @@ class Settings:
     ridges: Ridges
     law: ReadoutLaw
     seed: int
+    limit: float = math.inf  # of the residual that pulls in the step
 
     @property
     def reuses(self) -> bool:
@@ -78,6 +76,7 @@ class Choice:
     errors: Float[Array, "steps ridges"]
     step: int
     ridge: int
+    rates: Float[Array, "steps ridges"] | None = None  # shares of rows in the wrong class
 
 
 @dataclass(frozen=True)
@@ -86,32 +85,40 @@ class Trained:
 
     initial: Weights
     weights: Weights
-    readout: Float[Array, " N"]
+    readout: Float[Array, "N ..."]
     step: float
     choice: Choice | None
     solution: Affine | None  # b of ridge_path.py with its means, if asked for
 
 
-def draw(settings: Settings, varying: Bool[Array, " d"]) -> tuple[Weights, Float[Array, " N"]]:
+def draw(
+    settings: Settings, varying: Bool[Array, " d"], outputs: int = 1
+) -> tuple[Weights, Float[Array, "N ..."]]:
     """W0, columns N(0, I/d) on the columns that vary and 0 on the others, and at.
 
-    The same numbers for every backend.
+    The same numbers for every backend. Of several outputs the first has the at of a single one.
     """
-    draws, host = HostDraws(settings.seed, 0), make_backend("numpy")
+    draws, host, width = HostDraws(settings.seed, 0), make_backend("numpy"), settings.width
     columns = max(1, int(varying.sum()))
-    weights = draws.rows("weights", 0, len(varying), settings.width) / math.sqrt(columns)
-    return weights * varying[:, None], draw_readout(host, draws, settings.law, settings.width)
+    weights = draws.rows("weights", 0, len(varying), width) / math.sqrt(columns)
+    readout = draw_readout(host, draws, settings.law, width * outputs)
+    if outputs > 1:
+        readout = np.ascontiguousarray(readout.reshape(outputs, width).T)
+    return weights * varying[:, None], readout
 
 
 class Training:
     """One fit. To be used inside ``kernel.scope()``."""
 
-    def __init__(self, kernel: Kernel, rows: Rows, settings: Settings) -> None:
-        self._kernel, self._rows, self._settings = kernel, rows, settings
+    def __init__(self, fit: ReadoutFit, settings: Settings) -> None:
+        self._fit, self._settings = fit, settings
+        self._kernel, self._rows = fit.kernel, fit.rows
         self._check_memory()
-        initial, readout = draw(settings, rows.varying)
-        self._initial = kernel.backend.to_device(initial)
-        self._readout = kernel.backend.to_device(readout)
+        initial, readout = draw(settings, self._rows.varying, self._rows.targets.outputs)
+        to_device = self._kernel.backend.to_device
+        self._initial, self._readout = to_device(initial), to_device(readout)
+        constant = self._rows.targets.constant
+        self._outputs = Outputs(self._readout, to_device(np.asarray(constant)), settings.limit)
         self._fitted = FIRST if settings.reuses else SECOND
 
     def run(self, with_readout: bool) -> Trained:
@@ -132,7 +139,8 @@ class Training:
             else self._stepped(FIRST, step, gradient)
         )
         if with_readout and choice is not None:
-            solution = self._readout_fit(weights, float(settings.ridges[choice.ridge]))
+            part = self._fitted if settings.refit == "none" else BOTH
+            solution = self._fit.fit(weights, part, float(settings.ridges[choice.ridge]))
         host = self._kernel.backend.to_host
         return Trained(
             initial=host(self._initial),
@@ -143,19 +151,9 @@ class Training:
             solution=solution,
         )
 
-    def _readout_fit(self, weights: Weights, ridge: float) -> Affine:
-        """The last fit of the readout, on the host in double precision."""
-        part = self._fitted if self._settings.refit == "none" else BOTH
-        rows, host = self._rows, self._kernel.backend.to_host
-        fit = ridge_fit(self._kernel, rows.blocks(part), rows.count(part), weights, ridge)
-        found = Affine(*(host(each).astype(float) for each in fit))
-        if not np.all(np.isfinite(found.solutions)):
-            raise NotConverged(OVERFLOW)
-        return found
-
     def _gradient(self, part: str, weights: Weights) -> Weights:
         return self._kernel.gradient(
-            self._rows.blocks(part), self._rows.count(part), weights, self._readout
+            self._rows.blocks(part), self._rows.count(part), weights, self._outputs
         )
 
     def _stepped(self, part: str, step: float, gradient: Weights | None = None) -> Weights:
@@ -182,11 +180,17 @@ class Training:
 
     def _choose(self, candidates: Float[Array, " steps"], gradient: Weights | None) -> Choice:
         ridges = self._settings.ridges
-        errors = np.array([self._errors(float(step), gradient) for step in candidates])
-        finite = np.isfinite(errors)
-        # One row is nothing to choose by: random features, most ridge.
-        if self._rows.count(self._fitted) == 1 and not finite.any():
-            return Choice(candidates, errors, step=0, ridge=int(np.argmax(ridges)))
+        held = SECOND if self._settings.reuses else None
+        tried = [
+            self._fit.judge(self._stepped(FIRST, float(step), gradient), self._fitted, held)
+            for step in candidates
+        ]
+        errors = np.array([each.errors for each in tried])
+        rates = [each.rates for each in tried if each.rates is not None]
+        finite, shares = np.isfinite(errors), np.array(rates) if rates else None
+        # One row, or one class, is nothing to choose by: random features, most ridge.
+        if (self._rows.count(self._fitted) == 1 or np.isnan(errors).any()) and not finite.any():
+            return Choice(candidates, errors, step=0, ridge=int(np.argmax(ridges)), rates=shares)
         if not finite.any():
             raise NotConverged(
                 "no step and ridge gave a fit that can be trusted: "
@@ -196,31 +200,14 @@ class Training:
         step, ridge = min(
             places.tolist(), key=lambda place: (candidates[place[0]], -ridges[place[1]])
         )
-        return Choice(candidates, errors, step=step, ridge=ridge)
-
-    def _errors(self, step: float, gradient: Weights | None) -> Ridges:
-        """For every ridge: leave-one-out on the rows of the readout.
-
-        Where the step saw those rows, the errors on the rows held out.
-        """
-        kernel, rows, ridges = self._kernel, self._rows, self._settings.ridges
-        weights = self._stepped(FIRST, step, gradient)
-        count = rows.count(self._fitted)
-        path = ridge_path(kernel, lambda: rows.blocks(self._fitted), count, weights, ridges)
-        if path is None:
-            return np.full(len(ridges), np.inf)
-        if not self._settings.reuses:
-            return path.errors
-        held = kernel.errors(rows.blocks(SECOND), rows.count(SECOND), weights, path.fits)
-        return np.where(path.trusted & np.isfinite(held), held, np.inf)
+        return Choice(candidates, errors, step=step, ridge=ridge, rates=shares)
 
     def _check_memory(self) -> None:
-        # Rather too many than too few: the Gram matrix, its eigenvectors and their workspace, the
-        # features where they are kept whole, W and its changes, and what a block needs.
+        # Rather too many than too few: the fit, W and its changes, and what a block needs.
         settings, rows, backend = self._settings, self._rows, self._kernel.backend
         width, count = settings.width, rows.count(BOTH)
-        square = 5 * width**2 if count >= width else 4 * count * width + 5 * count**2
-        numbers = square + 4 * rows.columns * width + rows.block * (4 * width + 2 * rows.columns)
+        held = self._fit.memory(count, width)
+        numbers = held + 4 * rows.columns * width + rows.block * (4 * width + 2 * rows.columns)
         limit = backend.memory_limit()
         if limit is not None and numbers * backend.dtype.itemsize > limit:
             needed, free = numbers * backend.dtype.itemsize / 1e9, limit / 1e9

@@ -26,6 +26,8 @@ from firststep.errors import NotConverged
 from firststep.simulation.fit.geometry import Asked, Geometry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from firststep.losses import Loss, Score
     from firststep.typing import Array, Float
 
@@ -48,6 +50,8 @@ class Solution(NamedTuple):
     penalty: float  # |b|^2
     steps: int = 0  # of Newton's method
     gap: float = np.inf  # duality gap over the objective
+    slopes: Float[Array, " n"] | None = None  # m: on a kink, the subgradient that is in balance
+    bends: Float[Array, " n"] | None = None  # l'' at the predictions, infinite on a kink
 
 
 class Move(NamedTuple):
@@ -119,8 +123,12 @@ class Fit:
 
     def path(self, ridges: tuple[float, ...]) -> list[Solution]:
         """One solution a ridge, in the order given; solved from the largest down."""
+        found = dict(self.descend(ridges))
+        return [found[ridge] for ridge in ridges]
+
+    def descend(self, ridges: tuple[float, ...]) -> Iterator[tuple[float, Solution]]:
+        """Ridges from the largest down and their solutions, each solved when it is asked for."""
         nothing = Solution(np.zeros(self.geometry.unknowns), 0.0, np.zeros_like(self.labels), 0.0)
-        found: dict[float, Solution] = {}
         last, multipliers = nothing, np.zeros_like(self.labels)
         for ridge in sorted(set(ridges), reverse=True):
             if self.loss.is_smooth:
@@ -128,8 +136,7 @@ class Fit:
             if not self.loss.is_smooth or found_here.gap > ROUNDING:
                 found_here, multipliers = self._multipliers(last, multipliers, ridge)
             last = self._accepted(found_here, ridge)
-            found[ridge] = last
-        return [found[ridge] for ridge in ridges]
+            yield ridge, last
 
     def objective(self, at: Solution, ridge: float) -> float:
         return float(self.loss.value(self.labels, at.predicted).mean()) + ridge * at.penalty
@@ -152,7 +159,7 @@ class Fit:
             gap /= max(objective, self._smallest)
             idle = 0 if gap < best.gap / 2 else idle + 1
             if gap < best.gap:
-                best = at._replace(gap=gap, steps=number)
+                best = at._replace(gap=gap, steps=number, slopes=curve.slopes, bends=curve.bends)
             if gap <= tolerance or (idle >= IDLE and best.gap <= ROUNDING):
                 break
             slope = float(curve.slopes.mean())
@@ -248,10 +255,17 @@ class Fit:
                 inside.width /= SHORTER
             idle = 0 if gap < best.gap / 2 else idle + 1
             if gap < best.gap:
-                best, known = at._replace(gap=gap, steps=steps), inside.multipliers
+                known, bends = inside.multipliers, self._bends(score)
+                best = at._replace(gap=gap, steps=steps, slopes=known, bends=bends)
             if gap <= GAP or (idle >= IDLE and best.gap <= ROUNDING):
                 break
         return best, known
+
+    def _bends(self, score: Score) -> Float[Array, " n"]:
+        """l'': infinite where a loss with kinks holds its prediction on one."""
+        if self.loss.is_smooth:
+            return self.loss.curvature(self.labels, score.point)
+        return np.where(score.slope > 0, np.inf, 0.0)
 
     def _gap(
         self,

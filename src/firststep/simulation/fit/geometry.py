@@ -22,6 +22,8 @@ from scipy.linalg import lapack
 from firststep.errors import NotConverged
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from firststep.typing import Array, Float, Int
 
 ROWS = 1024  # handled at a time while a Hessian is summed up
@@ -63,6 +65,14 @@ class Geometry(ABC):
     @abstractmethod
     def among(self, active: Int[Array, " A"]) -> Float[Array, "A A"]:
         """F F^T of some rows, in Fortran's order."""
+
+    @abstractmethod
+    def beside(self, active: Int[Array, " A"]) -> Float[Array, "n A"]:
+        """F F^T of all rows with some."""
+
+    @abstractmethod
+    def squares(self) -> Float[Array, " n"]:
+        """The diagonal of F F^T."""
 
     @abstractmethod
     def seen(self, active: Int[Array, " A"], coordinates: Float[Array, " k"]) -> Float[Array, " A"]:
@@ -174,11 +184,36 @@ class Primal(Geometry):
         rows = self._features[active]
         return scipy.linalg.blas.dsyrk(1.0, rows.T, trans=1, lower=1)
 
+    def beside(self, active: Int[Array, " A"]) -> Float[Array, "n A"]:
+        return self._features @ self._features[active].T
+
+    def squares(self) -> Float[Array, " n"]:
+        return np.einsum("ij,ij->i", self._features, self._features)
+
     def seen(self, active: Int[Array, " A"], coordinates: Float[Array, " k"]) -> Float[Array, " A"]:
         return (self._features @ coordinates)[active]
 
     def spread(self, active: Int[Array, " A"], weights: Float[Array, " A"]) -> Float[Array, " k"]:
         return self.pull(_placed(active, weights, self.samples))
+
+    def factor(self, bends: Float[Array, " n"], ridge: float) -> Float[Array, "N N"]:
+        """The lower Cholesky factor of H = F^T diag(d) F/n + 2 ridge."""
+        active = np.flatnonzero(bends)
+        hessian = np.zeros((self.unknowns, self.unknowns), order="F")
+        for first in range(0, len(active), ROWS):
+            some = active[first : first + ROWS]
+            rows = self._features[some] * np.sqrt(bends[some] / self.samples)[:, None]
+            hessian = scipy.linalg.blas.dsyrk(
+                1.0, rows.T, beta=1.0, c=hessian, lower=1, overwrite_c=1
+            )
+        np.einsum("ii->i", hessian)[:] += 2 * ridge
+        return _cholesky(hessian)
+
+    def rows(self) -> Iterator[tuple[slice, Float[Array, "rows N"]]]:
+        """The features, some at a time."""
+        for first in range(0, self.samples, ROWS):
+            some = slice(first, first + ROWS)
+            yield some, self._features[some]
 
     def newton(self, asked: Asked) -> tuple[Float[Array, " k"], float]:
         """By products with H while they are few, else from H itself, or by the rows with curvature
@@ -192,15 +227,7 @@ class Primal(Geometry):
         active = np.flatnonzero(asked.bends)
         if len(active) <= self.unknowns:
             return self.woodbury(asked)
-        hessian = np.zeros((self.unknowns, self.unknowns), order="F")
-        for first in range(0, len(active), ROWS):
-            some = active[first : first + ROWS]
-            rows = self._features[some] * np.sqrt(asked.bends[some] / self.samples)[:, None]
-            hessian = scipy.linalg.blas.dsyrk(
-                1.0, rows.T, beta=1.0, c=hessian, lower=1, overwrite_c=1
-            )
-        np.einsum("ii->i", hessian)[:] += 2 * asked.ridge
-        factor = _cholesky(hessian)
+        factor = self.factor(asked.bends, asked.ridge)
         self._factor = factor if self._chances > 0 else None
         inner, _ = lapack.dpotrs(factor, asked.gradient, lower=1)
         if asked.drift is None:
@@ -238,6 +265,12 @@ class Dual(Geometry):
 
     def among(self, active: Int[Array, " A"]) -> Float[Array, "A A"]:
         return np.asfortranarray(self._gram[np.ix_(active, active)])
+
+    def beside(self, active: Int[Array, " A"]) -> Float[Array, "n A"]:
+        return self._gram[:, active]
+
+    def squares(self) -> Float[Array, " n"]:
+        return self._gram.diagonal()
 
     def seen(self, active: Int[Array, " A"], coordinates: Float[Array, " k"]) -> Float[Array, " A"]:
         return self._gram[active] @ coordinates
