@@ -21,7 +21,8 @@ from firststep.cli.flags import NO_PROBLEM, ProblemFlags, number
 from firststep.errors import BackendUnavailable, InvalidParameter
 from firststep.problem import Problem
 from firststep.web.asked import PageProblem
-from firststep.web.presets import PROBLEM
+from firststep.web.meaning import main_quantity
+from firststep.web.presets import DEFAULTS, PROBLEM
 
 
 def explore(
@@ -66,8 +67,6 @@ def explore(
 def _checked(fields: dict[str, Any]) -> Problem:
     """A problem that the page can show: one ridge, within its bounds, with a theory."""
     problem = Problem(**fields)
-    hint = "predict, simulate and compare have it"
-    problem.refuse_beyond_plain("left at its default in the explorer", hint)
     told = problem.to_dict()
     if "alpha0" not in problem.model_fields_set:
         del told["alpha0"]
@@ -160,4 +159,5 @@ def _fragment(start: Problem | None) -> str:
     fields = {
         name: value for name, value in start.to_dict().items() if name in start.model_fields_set
     }
+    fields |= {"quantity": main} if (main := main_quantity(start)) != DEFAULTS["quantity"] else {}
     return "#" + urlencode(fields, quote_via=quote)

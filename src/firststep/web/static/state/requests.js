@@ -4,7 +4,11 @@ import { nodeById } from '../page/tools.js';
 
 const patience = 400; // ms that a question of the same gesture may still be waited for
 const rememberedAnswers = 80; // a gesture and its undo ask for the same again
-const busyAnswers = [429, 503];
+
+// Too much to do, or a worker that ended: worth another try.
+export function isBusyAnswer(error) {
+  return [429, 503].includes(error.status);
+}
 
 export class Slot {
   constructor(send, { onAnswer, onError, onBusy = () => {} }) {
@@ -63,7 +67,7 @@ export class Slot {
 
   failed(task, error) {
     if (this.running !== task || error.name === 'AbortError') return;
-    if (busyAnswers.includes(error.status) && task.tries < 3 && !this.waiting) {
+    if (isBusyAnswer(error) && task.tries < 3 && !this.waiting) {
       task.tries += 1;
       setTimeout(() => this.running === task && this.begin(task), 300 * task.tries);
       return;
