@@ -371,8 +371,16 @@ def never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--export", "page.txt"], "export must be the name of an .html file"),
         (["--export", "/nowhere/page.html"], "export must be a file in a folder that exists"),
         (
-            ["--student", "tanh", "--teacher", "z", "--labels", "sign", "--loss", "logistic"],
-            "left at its default in the explorer",
+            ["--labels", "sign", "--loss", "huber:1"],
+            "loss must be square, logistic, hinge or squared-hinge with binary labels",
+        ),
+        (["--loss", "logistic"], "logistic is a loss of binary labels: try labels sign"),
+        (["--flip", "0.1"], "flip must be 0 with labels real"),
+        (["--labels", "sign", "--flip", "0.5"], "flip must be a number from 0 to below 0.5"),
+        (["--labels", "sign", "--threshold", "200"], "threshold must be between"),
+        (
+            ["--labels", "sign", "--teacher", "z", "--threshold", "-1e3", "--noise", "0"],
+            "threshold must be between",
         ),
     ],
 )

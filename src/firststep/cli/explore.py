@@ -153,11 +153,15 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _fragment(start: Problem | None) -> str:
-    """The state of the page that shows a problem."""
+    """The state of the page that shows a problem, and what it is about."""
     if start is None:
         return ""
+    told = start.to_dict()
     fields = {
-        name: value for name, value in start.to_dict().items() if name in start.model_fields_set
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in told.items()
+        if name in start.model_fields_set
     }
-    fields |= {"quantity": main} if (main := main_quantity(start)) != DEFAULTS["quantity"] else {}
+    if main_quantity(start) != DEFAULTS["quantity"]:
+        fields["quantity"] = main_quantity(start)
     return "#" + urlencode(fields, quote_via=quote)

@@ -200,17 +200,15 @@ def weights(wanted: asked.Weights) -> Json:
     sized = wanted.problem.replace(dimension=wanted.dimension)
     layer = first_layer(sized)
     told: Json = {"edge": None, "outlier": None, "notes": []}
-    # The first layer does not know how the readout is fitted.
-    layer_alone = sized.replace(loss="square", intercept=False)
-    if layer_alone.is_plain:
+    if why_no_spectrum(sized):
+        told["notes"] = [why_no_spectrum(sized)]
+    else:
         try:
-            law = spectral_law(layer_alone)
+            law = spectral_law(_layer_alone(sized))
             above = (value for value in law.outliers if value > law.edges[1])
             told |= {"edge": list(law.edges), "outlier": next(above, None)}
         except NotConverged as error:
             told["notes"] = [str(error)]
-    else:
-        told["notes"] = [NO_SPECTRUM]
     return {
         **told,
         "dimension": wanted.dimension,
@@ -218,6 +216,16 @@ def weights(wanted: asked.Weights) -> Json:
         "values": plain(np.linalg.svd(layer.after, compute_uv=False)),
         "before": plain(np.linalg.svd(layer.before, compute_uv=False)),
     }
+
+
+def _layer_alone(problem: Problem) -> Problem:
+    """The first layer does not know how the readout is fitted."""
+    return problem.replace(loss="square", intercept=False)
+
+
+def why_no_spectrum(problem: Problem) -> str:
+    """What speaks against a prediction of the singular values; nothing, as a rule."""
+    return "" if _layer_alone(problem).is_plain else NO_SPECTRUM
 
 
 @_answers(asked.Map)

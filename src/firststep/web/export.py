@@ -275,6 +275,7 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
         "dimension": WEIGHTS_DIMENSION,
         "levels": _levels(problem),
         "besides": _besides(problem),
+        "weights_notes": [note] if (note := answers.why_no_spectrum(problem)) else [],
         "split_note": answers.why_no_split(problem),
         "total": total,
         "take": _templates(problem),
@@ -285,7 +286,10 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
 def _levels(problem: Problem) -> Json:
     """By their lines: a number, or the name of an array."""
     names = {name: LINES[name].level for name in offered(LINES, problem) if LINES[name].level}
-    return {line: plain(getattr(problem, name, name)) for line, name in names.items()}
+    return {
+        line: plain(getattr(problem, name)) if hasattr(problem, name) else name
+        for line, name in names.items()
+    }
 
 
 def _besides(problem: Problem) -> Json:

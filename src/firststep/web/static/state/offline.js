@@ -146,7 +146,8 @@ export function offlineApi(shipped, refuse) {
     const [low, high, outlier] = grid.row('marks', at, ['step']);
     const there = (value) => value !== null;
     return {
-      dimension: shipped.dimension, width: Math.round(shipped.dimension * grid.axes.beta[at.beta]), notes: [],
+      dimension: shipped.dimension, width: Math.round(shipped.dimension * grid.axes.beta[at.beta]),
+      notes: shipped.weights_notes,
       values: grid.row('weights', at, ['step']).filter(there), before: grid.row('before', at, []).filter(there),
       edge: high === null ? null : [low, high], outlier,
     };
