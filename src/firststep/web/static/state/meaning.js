@@ -36,12 +36,16 @@ export function isIdle(name, state, about) {
   return Boolean(limit) && limit.allowed.length === 1 && isAllowed(state[name], limit);
 }
 
-// Another quantity where that of the state means nothing.
-export function shownInstead(state, about) {
+// Another quantity where that of the state means nothing, or where the problem is of a new kind and
+// nothing but what the old one is about (the first of its quantities) or the default was chosen.
+export function shownInstead(state, about, before = state) {
   const changes = {};
   for (const [key, words] of [['quantity', about.quantities], ['map_quantity', about.map_quantities]]) {
     const offered = offeredIn(words, state, about);
-    if (offered.some((word) => word.name === state[key])) continue;
+    const isNewKind = kindOf(before, about) !== kindOf(state, about);
+    const usual = [offeredIn(words, before, about)[0].name, about.defaults[key]];
+    const wasUsual = isNewKind && usual.includes(state[key]);
+    if (!wasUsual && offered.some((word) => word.name === state[key])) continue;
     changes[key] = offered[0].name;
     if (key === 'quantity') changes.yscale = offered[0].scale;
   }
@@ -57,5 +61,5 @@ export function settled(state, changes, about) {
     if (!limit || field.name in changes || isAllowed(state[field.name], limit)) continue;
     more[field.name] = isAllowed(field.default, limit) ? field.default : limit.allowed[0];
   }
-  return { ...changes, ...more, ...shownInstead({ ...next, ...more }, about) };
+  return { ...changes, ...more, ...shownInstead({ ...next, ...more }, about, state) };
 }

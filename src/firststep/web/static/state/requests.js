@@ -185,6 +185,7 @@ export class ComputingSign {
   set(name, isBusy) {
     if (isBusy) this.busy.add(name);
     else this.busy.delete(name);
+    this.host.setAttribute('aria-busy', String(this.busy.size > 0));
     if (!this.busy.size) {
       clearTimeout(this.timer);
       this.timer = null;
