@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import tomllib
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -14,6 +16,9 @@ from firststep.cli import run
 from firststep.cli.explore import _checked, _fragment
 from firststep.sweep.experiment import Experiment
 from firststep.web import answers, export
+from firststep.web.asked import PageProblem
+from firststep.web.presets import DEFAULTS, presets
+from firststep.web.presets import PROBLEM as PROBLEM_OF_THE_PAGE
 from tests.web.serving import CURVE, NETWORKS, PROBLEM
 
 # Slow to solve, with sums over its labels; fast, by the equations of the ridge; another loss.
@@ -260,3 +265,25 @@ def test_the_grid_is_as_fine_as_time_allows() -> None:
     assert export._sizes(0.3) == export.COARSEST
     with pytest.raises(InvalidParameter, match="export must be of a problem that is solved faster"):
         export._sizes(30.0)
+
+
+# The documents ------------------------------------------------------------------------------------
+
+
+def test_the_story_of_the_documents_is_a_state_and_true() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "explorer.md").read_text("utf-8")
+    (link,) = [line for line in text.splitlines() if line.startswith("http://127.0.0.1:8000/#")]
+    state = dict(parse_qsl(link.split("#")[1]))
+    assert set(state) <= set(DEFAULTS)
+    preset = next(each["state"] for each in presets() if each["name"] == "classifier")
+    assert {name: str(preset[name]) for name in state} == {
+        name: str(type(preset[name])(value)) for name, value in state.items()
+    }
+    problem = PageProblem.of({name: preset[name] for name in PROBLEM_OF_THE_PAGE})
+    with_step = predict(problem, alpha=np.array([0.5, 32.0]))
+    without = predict(problem.replace(alpha0=0.0, alpha=32.0)).error_rate
+    at_one = predict(problem.replace(alpha=1.0))
+    told = " ".join(text[text.index("**What one step buys") :].split())
+    for number in (*with_step.error_rate, without, at_one.direction_error_rate):
+        assert f"{100 * number:.1f} %" in told
+    assert at_one.error_rate < at_one.direction_error_rate < with_step.error_rate[0] < without

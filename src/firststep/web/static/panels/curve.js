@@ -327,8 +327,8 @@ export class CurvePanel {
     lines.push(...levels.lines);
     const points = this.simulated.map((series) => this.seriesFor(series, quantity)).filter((series) => series.x.length);
     const title = this.about.quantities.find((each) => each.name === quantity);
-    const isHidden = (series) => series.y.some((value) => value !== null && value <= 0);
-    if (state.yscale === 'log' && [...lines, ...points].some(isHidden)) notes.push(hiddenNote);
+    const isHidden = (series) => [series.y].flat().some((value) => value !== null && value <= 0);
+    if (state.yscale === 'log' && [...lines, ...points, ...levels.levels].some(isHidden)) notes.push(hiddenNote);
     this.chart.update({
       x: { label: axisTitle(this.fields.get(axis)), scale: xscale, range: [from, to] },
       y: { label: capitalised(title.label), scale: state.yscale, range: null },
