@@ -1,12 +1,11 @@
 // Slow lines: a question is asked in parts, coarse first, and drawn as they come. A newer question
 // ends the older one after the part that is being computed.
-import { Slot, errorsIn, isBusyAnswer } from './requests.js';
+import { Slot, errorsIn, isBusyAnswer, patience } from './requests.js';
 
 const partAim = 250; // ms of one part: so long a worker goes on with what nobody wants any more
 const longestPart = 8; // places
 const fewestDrawn = 5; // places: with fewer a line says nothing of its shape
 const whileMoving = 9; // places that are enough while a slider moves
-const partPatience = 400; // ms that a question of the same gesture may still be waited for
 const busyPause = 300; // ms before a busy server is asked again
 const mostTries = 5;
 const rememberedJobs = 30;
@@ -81,7 +80,7 @@ export class PartSlot {
       job.context = { ...context, time: job.context.time };
       return;
     }
-    const isYoung = job && performance.now() - job.started < partPatience;
+    const isYoung = job && performance.now() - job.started < patience;
     if (isYoung && context.live && job.known.size < fewestDrawn) {
       this.waiting = { body, context };
       return;

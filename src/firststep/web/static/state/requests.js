@@ -2,7 +2,9 @@
 // their field.
 import { nodeById } from '../page/tools.js';
 
-const patience = 400; // ms that a question of the same gesture may still be waited for
+// ms that a question of the same gesture may still be waited for: a slow curve that is given up
+// whenever the hand moves on would never be seen
+export const patience = 1500;
 const rememberedAnswers = 80; // a gesture and its undo ask for the same again
 
 // Too much to do, or a worker that ended: worth another try.
