@@ -317,9 +317,9 @@ def test_presets_are_states_that_can_be_computed() -> None:
     for preset in presets():
         state = preset["state"]
         assert set(state) == set(DEFAULTS), preset["name"]
-        problem = asked.PageProblem.of({name: state[name] for name in PROBLEM})
+        problem = asked.PageProblem.of({name: state[name] for name in PROBLEM_OF_THE_PAGE})
         body = {
-            "problem": {name: state[name] for name in PROBLEM},
+            "problem": {name: state[name] for name in PROBLEM_OF_THE_PAGE},
             "points": 3,
             "scale": state["xscale"],
         }
@@ -353,7 +353,7 @@ def test_presets_have_the_parameters_of_their_figures(name: str) -> None:
         .problem(float(state[state["axis"]]))
         .to_dict()
     )
-    shown = asked.PageProblem.of({field: state[field] for field in PROBLEM}).to_dict()
+    shown = asked.PageProblem.of({field: state[field] for field in PROBLEM_OF_THE_PAGE}).to_dict()
     assert {k: v for k, v in shown.items() if k != "dimension"} == {
         k: v for k, v in drawn.items() if k != "dimension"
     }
