@@ -96,3 +96,17 @@ def test_names_of_lines_and_maps() -> None:
     for kind in KINDS:
         problem = Problem(**{**PROBLEM, **KINDS_OF[kind]})
         assert meaning.offered(MAP_QUANTITIES, problem)
+
+
+def test_labels_that_are_random_given_the_input_are_known_to_be_slow() -> None:
+    """Those whose probability is strictly between the flips somewhere."""
+    assert set(meaning.SPREAD) == set(meaning.rules()["binary"])
+    u = np.linspace(-2, 2, 11)
+    for law, field in meaning.SPREAD.items():
+        problem = Problem(**{**PROBLEM, "noise": 0.0, "labels": LABELS[law], "flip": 0.1})
+        told = problem.label_probability(u)
+        is_sure = bool(np.all(np.isclose(np.abs(told - 0.5), 0.4) | (told == 0.5)))
+        assert is_sure == (field is not None)
+        if field is not None:
+            spread = problem.replace(**{field: 0.3}).label_probability(u)
+            assert np.any((spread > 0.11) & (spread < 0.49))

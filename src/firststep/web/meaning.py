@@ -15,8 +15,11 @@ from firststep.theory.loss_numbers import has_other_loss
 from firststep.web.checked import Json
 from firststep.web.words import FIELDS, QUANTITIES, Field, Line, Quantity
 
-# The fit that is fast: its curves are asked for in one piece.
+# The fit that is fast: its curves are asked for in one piece. Error rates and losses of labels that
+# are random given the input are not, whatever the fit: by law of the labels the field that makes
+# them so, or None where they always are.
 FAST: Json = {"loss": "square", "intercept": False}
+SPREAD = {"sign": "noise", "logit": None}
 _TRIAL: Json = {"student": "tanh", "teacher": "z", "alpha": 1.0, "beta": 1.0}  # nothing against it
 
 
@@ -71,7 +74,7 @@ def rules() -> Json:
         for name, text in labels.items()
     }
     binary = [n for n, text in labels.items() if Problem(**_TRIAL, labels=text).labels.is_binary]
-    return {"fast": FAST, "binary": binary, "with_labels": limits}
+    return {"fast": FAST, "spread": SPREAD, "binary": binary, "with_labels": limits}
 
 
 def _limit(field: Field, labels: str) -> Json | None:

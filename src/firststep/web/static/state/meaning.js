@@ -5,14 +5,21 @@ export function lawName(text) {
   return String(text).split(':')[0];
 }
 
-// Whether a point takes so long that lines are asked for in parts.
-export function isSlow(state, about) {
+function hasOtherFit(state, about) {
   return Object.entries(about.rules.fast).some(([name, value]) => state[name] !== value);
+}
+
+// Whether a point takes so long that lines are asked for in parts: another fit, or labels that are
+// random given the input.
+export function isSlow(state, about) {
+  const { spread } = about.rules;
+  const law = lawName(state.labels);
+  return hasOtherFit(state, about) || (law in spread && (spread[law] === null || state[spread[law]] > 0));
 }
 
 export function kindOf(state, about) {
   if (about.rules.binary.includes(lawName(state.labels))) return 'classes';
-  return isSlow(state, about) ? 'loss' : 'ridge';
+  return hasOtherFit(state, about) ? 'loss' : 'ridge';
 }
 
 // Of quantities or lines those that mean something.
