@@ -189,6 +189,24 @@ def test_networks_of_a_classifier_land_on_its_curve(
     assert len(rows) == 2
 
 
+def test_networks_that_the_theory_refuses_stand_alone(
+    context: BrowserContext, served: tuple[str, int]
+) -> None:
+    page = opened(context, served[0] + "#sim_dimension=40&sim_replicates=1&sim_points=2")
+    message = "noise-law must be another; got this"
+    refusal = {"errors": [{"parameter": "noise_law", "message": message}]}
+    for call in ("curve", "point"):
+        page.route(f"**/api/{call}", lambda route: route.fulfill(status=422, json=refusal))
+    page.select_option("#f-noise_law", "t")
+    expect(page.locator("#e-noise_law")).to_have_text(message)
+    expect(page.locator("#curve-chart.outdated")).to_have_count(1)
+    page.click("#run")
+    expect(page.locator("#progress-text")).to_contain_text("2 points in", timeout=120_000)
+    expect(page.locator("#curve-chart.outdated")).to_have_count(0)
+    expect(page.locator("#curve-chart svg").first).to_contain_text("network, d = 40")
+    expect(page.locator("#curve-chart svg").first).not_to_contain_text("exact theory")
+
+
 def test_a_link_holds_the_new_fields_and_an_old_one_means_what_it_meant(
     context: BrowserContext, served: tuple[str, int]
 ) -> None:

@@ -38,6 +38,10 @@ export function curveProblem(state, defaults) {
   return { ...problemOf(state), [state.axis]: defaults[state.axis] };
 }
 
+function frameOf({ axis, from, to, xscale, quantity }) {
+  return { axis, from, to, xscale, quantity };
+}
+
 function between(xs, ys, x, log) {
   const right = xs.findIndex((each) => each >= x);
   if (right < 0 || ys[right] === null) return null;
@@ -192,7 +196,7 @@ export class CurvePanel {
 
   answered(name, answer, context) {
     const { state } = context;
-    const frame = { axis: state.axis, from: state.from, to: state.to, xscale: state.xscale, quantity: state.quantity };
+    const frame = frameOf(state);
     this.answers.set(name, { answer, key: context.key, frame: JSON.stringify(frame) });
     this.board.clear(`curve ${name}`);
     if (name === 'exact') {
@@ -277,7 +281,16 @@ export class CurvePanel {
 
   setSimulated(series) {
     this.simulated = series;
+    if (series.length && this.host.classList.contains('outdated')) this.clearLines();
     this.draw();
+  }
+
+  // Networks of a problem that the theory refuses stand alone, not beside lines of an older one.
+  clearLines() {
+    this.answers.clear();
+    this.point = null;
+    [this.frame, this.drawnState] = [frameOf(this.wanted), this.wanted];
+    this.host.classList.remove('outdated');
   }
 
   markerFor(state, exact) {
