@@ -32,6 +32,7 @@ PROBLEM: dict[str, Any] = {
     "init": "gaussian",
     "dimension": "inf",
 }
+CLASSIFIER = {**PROBLEM, "teacher": "z", "noise": 0.0, "labels": "sign", "loss": "logistic"}
 NETWORKS = {
     "axis": "alpha",
     "at": [1.0, 2.0, 4.0],
@@ -71,6 +72,42 @@ async def move(
     return times
 
 
+async def classify(client: httpx.AsyncClient, count: int) -> tuple[list[float], ...]:
+    """Times to the current point, to a coarse curve and to all of it, of a logistic classifier.
+
+    Asked for as the page does: the point, and the curve in parts on two lanes, coarse first.
+    """
+    coarse = [[place] for place in (0, 32, 16, 8, 24)]
+    finer = [*range(4, 32, 8), *range(2, 32, 4), *range(1, 32, 2)]
+    fine = [finer[start : start + 4] for start in range(0, len(finer), 4)]
+    points: list[float] = []
+    rough: list[float] = []
+    whole: list[float] = []
+    for _ in range(count):
+        problem = {**CLASSIFIER, "ridge": 0.03 * (1 + random.random())}
+        begin = time.perf_counter()
+
+        async def point(problem: dict[str, Any] = problem, begin: float = begin) -> float:
+            answer = await client.post("/api/point", json={"problem": problem})
+            answer.raise_for_status()
+            return time.perf_counter() - begin
+
+        body = {**curve(0), "problem": problem, "points": 33, "quantity": "error_rate"}
+
+        async def lane(parts: list[list[int]], body: dict[str, Any] = body) -> None:
+            while parts:
+                answer = await client.post("/api/curve", json={**body, "places": parts.pop(0)})
+                answer.raise_for_status()
+
+        first = asyncio.create_task(point())
+        for parts, times in ((coarse, rough), (fine, whole)):
+            left = list(parts)
+            await asyncio.gather(lane(left), lane(left))
+            times.append(time.perf_counter() - begin)
+        points.append(await first)
+    return points, rough, whole
+
+
 def told(times: list[float]) -> str:
     late = sorted(times)[int(0.95 * len(times))]
     return f"median {1000 * statistics.median(times):.0f} ms, 95 % {1000 * late:.0f} ms"
@@ -90,6 +127,10 @@ async def measure(address: str) -> None:
                 f"slider to new curve of 60 points, {label}: "
                 f"{told(await move(client, 30, **changes))}"
             )
+        await classify(client, 2)
+        names = ("current point", "curve of 5 points", "curve of 33 points")
+        for name, times in zip(names, await classify(client, 12), strict=True):
+            print(f"slider to new {name}, logistic classifier: {told(times)}")
         async with client.stream(
             "POST", "/api/simulate", json={**NETWORKS, "problem": PROBLEM}
         ) as answer:

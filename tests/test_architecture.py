@@ -128,8 +128,9 @@ ROOMS: dict[str, list[set[str]]] = {
     "web": [
         {"checked"},
         {"pool", "words"},
-        {"asked", "pages", "presets"},
-        {"about", "simulations", "single_file", "takeaway"},
+        {"meaning", "pages", "presets"},
+        {"asked"},
+        {"about", "curves", "simulations", "single_file", "takeaway"},
         {"answers", "server"},
         {"export", "worker"},
     ],

@@ -38,7 +38,8 @@ def test_a_curve_is_predict(axis: str, quantity: str) -> None:
     expected = getattr(predict(LIBRARY, **{axis: x}), quantity)  # type: ignore[arg-type]
     np.testing.assert_allclose(found["x"], x, rtol=1e-14)
     np.testing.assert_allclose(found["y"], expected, rtol=1e-12)
-    assert found["kernel_lower_bound"] == LIBRARY.kernel_lower_bound
+    shown = {"kernel-bound": LIBRARY.kernel_lower_bound} if quantity == "risk" else {}
+    assert found["levels"] == shown
 
 
 def test_other_lines() -> None:
@@ -316,9 +317,9 @@ def test_presets_are_states_that_can_be_computed() -> None:
     for preset in presets():
         state = preset["state"]
         assert set(state) == set(DEFAULTS), preset["name"]
-        problem = asked.PageProblem.of({name: state[name] for name in PROBLEM})
+        problem = asked.PageProblem.of({name: state[name] for name in PROBLEM_OF_THE_PAGE})
         body = {
-            "problem": {name: state[name] for name in PROBLEM},
+            "problem": {name: state[name] for name in PROBLEM_OF_THE_PAGE},
             "points": 3,
             "scale": state["xscale"],
         }
@@ -352,7 +353,7 @@ def test_presets_have_the_parameters_of_their_figures(name: str) -> None:
         .problem(float(state[state["axis"]]))
         .to_dict()
     )
-    shown = asked.PageProblem.of({field: state[field] for field in PROBLEM}).to_dict()
+    shown = asked.PageProblem.of({field: state[field] for field in PROBLEM_OF_THE_PAGE}).to_dict()
     assert {k: v for k, v in shown.items() if k != "dimension"} == {
         k: v for k, v in drawn.items() if k != "dimension"
     }
@@ -360,12 +361,17 @@ def test_presets_have_the_parameters_of_their_figures(name: str) -> None:
 
 def test_every_field_of_a_problem_is_on_the_page() -> None:
     """In the order of Problem: one table says how a field is shown, asked for and taken away."""
-    fields = [name for name in Problem.model_fields if name not in LATER]  # those have no theory
+    fields = list(Problem.model_fields)
     assert list(FIELDS) == list(PROBLEM_OF_THE_PAGE) == fields
-    assert [field["name"] for field in about()["fields"]] == fields
-    assert [*takeaway.ORDER, "dimension"] == fields
+    told = about()
+    assert [field["name"] for field in told["fields"]] == fields
+    in_groups = [name for group in told["groups"] for name in group["fields"]]
+    assert sorted(in_groups) == sorted(fields)
+    assert list(takeaway.ORDER) == [name for name in fields if name != "dimension"]
     assert set(export.ORDER) == set(asked.AXES) == set(export.ENDS)
-    assert Problem(**PROBLEM_OF_THE_PAGE).to_dict() == PROBLEM_OF_THE_PAGE
+    assert Problem(**PROBLEM_OF_THE_PAGE).all_values() == PROBLEM_OF_THE_PAGE
+    assert {field["name"] for field in told["fields"] if field["later"]} == set(LATER)
+    assert {name: PROBLEM_OF_THE_PAGE[name] for name in LATER} == LATER  # links leave them out
 
 
 def test_the_page_keeps_no_list_of_fields() -> None:
@@ -391,5 +397,5 @@ def test_what_is_registered_is_offered() -> None:
 
 def test_about_is_plain_json() -> None:
     told = json.loads(json.dumps(about(), allow_nan=False))
-    assert {field["name"] for field in told["fields"]} == set(PROBLEM)
+    assert {field["name"] for field in told["fields"]} == set(PROBLEM) | set(LATER)
     assert told["limits"]["points"] == asked.MOST_POINTS

@@ -6,16 +6,13 @@ Left out, and said so, where there is none.
 from __future__ import annotations
 
 import csv
-import json
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from firststep import Problem, predict, simulate
 from firststep.cli import run
@@ -23,100 +20,10 @@ from firststep.web import export
 from firststep.web.pages import read_static
 from firststep.web.single_file import bundle, imported
 from tests.processes import eventually, seconds_until_rest
-from tests.web.serving import CURVE, PROBLEM, explorer, wait_for_networks
+from tests.web.browsing import drawn, in_a_browser, moved, paths, slide
+from tests.web.serving import CURVE, PROBLEM, wait_for_networks
 
-CHROMIUM = next(
-    (
-        found
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (found := shutil.which(name))
-    ),
-    None,
-)
-LEFT_OUT = CHROMIUM is None and os.environ.get("FIRSTSTEP_BROWSER") != "required"
-pytestmark = pytest.mark.skipif(
-    LEFT_OUT, reason="no chromium on this machine: apt-get install chromium"
-)
-SLOW = 60_000  # milliseconds a busy machine may take
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM is not None, "FIRSTSTEP_BROWSER=required, but there is no chromium"
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, int]]:
-    with explorer() as (address, process):
-        yield address, process.pid
-
-
-@pytest.fixture
-def complaints() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
-    """A fresh profile.
-
-    Whatever its pages complain about (errors, breaches of the content policy) fails the test.
-    """
-    made = browser.new_context(viewport={"width": 1300, "height": 900})
-    made.set_default_timeout(SLOW)
-    made.on(
-        "console",
-        lambda message: complaints.append(message.text) if message.type == "error" else None,
-    )
-    made.on("weberror", lambda error: complaints.append(str(error.error)))
-    yield made
-    made.close()
-    unexpected = [
-        text for text in complaints if "status of 422" not in text
-    ]  # a refused expression is shown by the browser too
-    assert not unexpected
-
-
-@pytest.fixture
-def page(context: BrowserContext, served: tuple[str, int]) -> Page:
-    opened = context.new_page()
-    opened.goto(served[0])
-    drawn(opened)
-    return opened
-
-
-def drawn(page: Page) -> None:
-    """Wait until the exact curve is there."""
-    page.wait_for_function("() => (window.firststepLatency || []).length > 0")
-    page.wait_for_selector("#curve-chart svg path")
-
-
-def paths(page: Page, chart: str = "#curve-chart") -> list[str]:
-    found: list[str] = page.eval_on_selector_all(
-        f"{chart} svg path", "all => all.map(path => path.getAttribute('d'))"
-    )
-    return found
-
-
-def moved(page: Page, before: list[str], chart: str = "#curve-chart") -> None:
-    """Wait until the curves are others."""
-    script = """([chart, before]) => before !== JSON.stringify(
-      [...document.querySelectorAll(chart + ' svg path')].map((path) => path.getAttribute('d')))"""
-    page.wait_for_function(script, arg=[chart, json.dumps(before, separators=(",", ":"))])
-
-
-def slide(page: Page, name: str, place: float) -> None:
-    """Set a slider the way a hand does: an input event."""
-    script = """(slider, place) => {
-      slider.value = String(Number(slider.min) + place * (Number(slider.max) - Number(slider.min)));
-      slider.dispatchEvent(new Event('input', { bubbles: true }));
-      slider.dispatchEvent(new Event('change', { bubbles: true }));
-    }"""
-    page.locator(f"#s-{name}").evaluate(script, place)
+pytestmark = in_a_browser
 
 
 def test_it_loads_and_shows_the_library_s_numbers(page: Page) -> None:

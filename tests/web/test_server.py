@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firststep.cli import run
+from firststep.label_faults import LATER
 from tests.processes import PATIENCE, alive, children, eventually, seconds_until_rest
 from tests.web.serving import CURVE, NETWORKS, PROBLEM, explorer, wait_for_networks
 
@@ -211,6 +212,10 @@ WORDS = [
     "0:1",
     "inf",
     "z**99",
+    "logit:2",
+    "huber:1",
+    "quantile:2",
+    "mixture:1@1",
 ]
 SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, st.text(max_size=12), st.sampled_from(WORDS))
 ANYTHING = st.recursive(
@@ -221,7 +226,7 @@ ANYTHING = st.recursive(
 )
 BODIES: dict[str, dict[str, Any]] = {
     "curve": CURVE,
-    "point": {"problem": PROBLEM},
+    "point": {"problem": {**PROBLEM, **LATER, "labels": "sign", "noise": 0.0, "flip": 0.1}},
     "weights": {"problem": PROBLEM, "dimension": 80},
     "map": {
         "problem": PROBLEM,
@@ -371,8 +376,16 @@ def never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--export", "page.txt"], "export must be the name of an .html file"),
         (["--export", "/nowhere/page.html"], "export must be a file in a folder that exists"),
         (
-            ["--student", "tanh", "--teacher", "z", "--labels", "sign", "--loss", "logistic"],
-            "left at its default in the explorer",
+            ["--labels", "sign", "--loss", "huber:1"],
+            "loss must be square, logistic, hinge or squared-hinge with binary labels",
+        ),
+        (["--loss", "logistic"], "logistic is a loss of binary labels: try labels sign"),
+        (["--flip", "0.1"], "flip must be 0 with labels real"),
+        (["--labels", "sign", "--flip", "0.5"], "flip must be a number from 0 to below 0.5"),
+        (["--labels", "sign", "--threshold", "200"], "threshold must be from -100 to 100 in"),
+        (
+            ["--labels", "sign", "--teacher", "z", "--threshold", "-1e3", "--noise", "0"],
+            "threshold must be between",
         ),
     ],
 )

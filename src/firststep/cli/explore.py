@@ -21,7 +21,8 @@ from firststep.cli.flags import NO_PROBLEM, ProblemFlags, number
 from firststep.errors import BackendUnavailable, InvalidParameter
 from firststep.problem import Problem
 from firststep.web.asked import PageProblem
-from firststep.web.presets import PROBLEM
+from firststep.web.meaning import main_quantity
+from firststep.web.presets import DEFAULTS, PROBLEM
 
 
 def explore(
@@ -66,8 +67,6 @@ def explore(
 def _checked(fields: dict[str, Any]) -> Problem:
     """A problem that the page can show: one ridge, within its bounds, with a theory."""
     problem = Problem(**fields)
-    hint = "predict, simulate and compare have it"
-    problem.refuse_beyond_plain("left at its default in the explorer", hint)
     told = problem.to_dict()
     if "alpha0" not in problem.model_fields_set:
         del told["alpha0"]
@@ -154,10 +153,15 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _fragment(start: Problem | None) -> str:
-    """The state of the page that shows a problem."""
+    """The state of the page that shows a problem, and what it is about."""
     if start is None:
         return ""
+    told = start.to_dict()
     fields = {
-        name: value for name, value in start.to_dict().items() if name in start.model_fields_set
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in told.items()
+        if name in start.model_fields_set
     }
+    if main_quantity(start) != DEFAULTS["quantity"]:
+        fields["quantity"] = main_quantity(start)
     return "#" + urlencode(fields, quote_via=quote)

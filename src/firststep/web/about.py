@@ -7,8 +7,18 @@ from collections.abc import Mapping
 from firststep.results import versions
 from firststep.web import asked
 from firststep.web.checked import Json
+from firststep.web.meaning import rules, usable
 from firststep.web.presets import DEFAULTS, presets
-from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES, WORDS, Word
+from firststep.web.words import (
+    FIELDS,
+    GROUPS,
+    LINES,
+    MAP_QUANTITIES,
+    MODELS,
+    QUANTITIES,
+    WORDS,
+    Word,
+)
 
 
 def about() -> Json:
@@ -20,7 +30,9 @@ def about() -> Json:
         "offline": False,
         "defaults": DEFAULTS,
         "presets": presets(),
-        "fields": told(FIELDS),
+        "fields": [{**field, "options": usable(field["name"])} for field in told(FIELDS)],
+        "groups": [{"title": title, "fields": names} for title, names in GROUPS.items()],
+        "rules": rules(),
         "axes": asked.AXES,
         "map_axes": asked.AXES,
         "quantities": told(QUANTITIES),

@@ -18,42 +18,48 @@ from firststep.results import plain
 from firststep.simulation.running.layer import first_layer
 from firststep.simulation.running.simulate import replicate_cost, simulate
 from firststep.theory.one_step.predict import predict
-from firststep.theory.one_step.prediction import CONVERGED, Prediction
+from firststep.theory.one_step.prediction import Prediction
+from firststep.theory.one_step.words import AGAINST_THE_TEACHER
 from firststep.theory.spectrum.law import spectral_law
 from firststep.web import asked, takeaway
 from firststep.web.asked import MEASURED
 from firststep.web.checked import Json, Request
+from firststep.web.curves import (
+    along,
+    band_of,
+    levels_of,
+    line_of,
+    notes_on,
+    predicted,
+    unsolved,
+    without_step,
+)
+from firststep.web.meaning import kind_of, offered
 from firststep.web.words import LINES, QUANTITIES, SPLIT, WORDS
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-# With a smaller ridge the peak at n = N is narrower than the points of a curve lie apart; these are
-# put about it, closer where it is sharper.
-SMALL_RIDGE = 0.01
-AROUND_PEAK = np.array([-0.15, -0.08, -0.04, -0.02, -0.01, 0.0, 0.01, 0.02, 0.04, 0.08, 0.15])
-# Where the best ridge is looked for; a point costs 20 predictions, so that fewer are drawn.
-RIDGES = np.geomspace(1e-5, 1e2, 13)
-BEST_RIDGE_POINTS = 31
 ROUNDING = 1e-12  # of the power of the teacher: what is smaller is shown as 0
-LEAST_OF_A_BAND = 1e-3  # of the risk: a lower edge at 0 or below has no place on a log axis
 LARGEST_MEMORY = 2 * 10**9  # bytes of one replicate, less than a worker may have
 LARGEST_WORK = 2e14  # operations of one simulation: some hours of one core
-POINT_VALUES = (
-    "risk",
-    "model_error",
-    "random_features_risk",
-    "gain",
-    "kernel_lower_bound",
-    "training_error",
-    "alignment",
-    "gradient_norm",
-    "spike_strength",
-    "bulk_variance",
-    "degrees_of_freedom",
-    "quadrature_error",
-)
+_STEP = ("alignment", "gradient_norm", "spike_strength", "bulk_variance", "degrees_of_freedom")
+_RISKS = ("risk", "model_error", "random_features_risk", "gain", "kernel_lower_bound")
+_RATES = ("error_rate", "random_features_error_rate", "bayes_error_rate", "direction_error_rate")
+_LOSSES = ("test_loss", "training_loss")
+POINT_VALUES = {  # by the kind of problem
+    "ridge": (*_RISKS, "training_error", *_STEP, "quadrature_error"),
+    "loss": (*_LOSSES, *_RISKS, "output_alignment", *_STEP, "quadrature_error"),
+    "classes": (
+        *(*_RATES, "training_error_rate", *_LOSSES, "risk", "model_error"),
+        *("output_alignment", *_STEP, "quadrature_error"),
+    ),
+}
 ERRORS = ("model_error", "quadrature_error")  # shown however small they are
+NO_SPECTRUM = (
+    "The edge and the outlier are predicted for steps on real labels with Gaussian noise; "
+    "the bars are those of one network all the same."
+)
 Asked = TypeVar("Asked", bound=Request)
 
 
@@ -76,159 +82,81 @@ def curve(wanted: asked.Curve) -> Json:
 
     At d = infinity the band takes ten times as long as the line, so that it is asked for later.
     """
-    axis, found, extra = _line(wanted)
-    return {
+    axis, found, extra = line_of(wanted)
+    told = {
         "x": plain(axis.values),
-        "y": plain(_along(axis, getattr(found, wanted.quantity))),
-        "band": None if wanted.problem.dimension == math.inf else _band(wanted, axis, found),
+        "y": plain(along(axis, getattr(found, wanted.quantity))),
+        "band": None if wanted.problem.dimension == math.inf else band_of(wanted, axis, found),
         "extra": extra,
-        "kernel_lower_bound": wanted.problem.kernel_lower_bound,
-        "notes": _unsolved(found),
+        "levels": levels_of(wanted, found),
+        "notes": notes_on(count := unsolved(found), max(1, math.prod(found.shape))),
+        "unsolved": count,
     }
+    if wanted.places is not None:
+        whole = len(axis.values) == wanted.points
+        told["places"] = list(range(wanted.points)) if whole else wanted.places
+    return told
 
 
 @_answers(asked.Curve)
 def band(wanted: asked.Curve) -> Json:
     """The band of one line of the curve panel."""
-    axis, found, _ = _line(wanted)
-    return {"band": _band(wanted, axis, found)}
-
-
-def _line(wanted: asked.Curve) -> tuple[asked.Axis, Prediction, Json]:
-    """The points of a line, what the theory says of them, and what else belongs to the line."""
-    problem = wanted.problem
-    axis = _with_peak(problem, wanted.spaced(wanted.points))
-    if wanted.line == "optimal-ridge":
-        axis = asked.Axis(axis.name, _thinned(axis.values))
-        found, ridges = _best_ridge(problem, axis)
-        return axis, found, {"ridge": plain(ridges)}
-    if wanted.line == "random-features":
-        return axis, _without_step(problem, axis), {}
-    return axis, _predict(problem, wanted.line, {axis.name: axis.values}), {}
-
-
-def _along(axis: asked.Axis, values: object) -> Float[Array, " points"]:
-    """What does not depend on the axis is a level."""
-    return np.broadcast_to(np.asarray(values, float), axis.values.shape)
-
-
-def _band(wanted: asked.Curve, axis: asked.Axis, found: Prediction) -> Json | None:
-    """Where the risk of networks may be; none where the line is not of the network."""
-    if wanted.quantity != "risk" or not LINES[wanted.line].band:
-        return None
-    risk, error = _along(axis, found.risk), _along(axis, found.model_error)
-    return {
-        "low": plain(np.maximum(risk - error, LEAST_OF_A_BAND * risk)),
-        "high": plain(risk + error),
-        "error": plain(error),
-    }
-
-
-def _with_peak(problem: Problem, axis: asked.Axis) -> asked.Axis:
-    """More points about n = N, where the risk peaks if the ridge is small."""
-    if axis.name not in ("alpha", "beta") or problem.ridges[0] >= SMALL_RIDGE:
-        return axis
-    peak = problem.beta if axis.name == "alpha" else problem.alpha
-    around = peak * (1 + AROUND_PEAK)
-    inside = around[(around > axis.values[0]) & (around < axis.values[-1])]
-    return asked.Axis(axis.name, np.unique(np.concatenate([axis.values, inside])))
-
-
-def _predict(
-    problem: Problem, bulk: str, fields: Mapping[str, Float[Array, "*axes"]]
-) -> Prediction:
-    found: Prediction = predict(problem, bulk=bulk, **fields)
-    return found
-
-
-def _without_step(problem: Problem, axis: asked.Axis) -> Prediction:
-    """alpha0 and step change nothing where no step is taken."""
-    fields = {} if axis.name in ("alpha0", "step") else {axis.name: axis.values}
-    return _predict(problem.replace(alpha0=0.0), "exact", fields)
-
-
-def _thinned(values: Float[Array, " points"]) -> Float[Array, " fewer"]:
-    kept = np.linspace(0, len(values) - 1, min(len(values), BEST_RIDGE_POINTS)).round().astype(int)
-    return np.asarray(values[np.unique(kept)])
-
-
-def _best_ridge(problem: Problem, axis: asked.Axis) -> tuple[Prediction, Float[Array, " points"]]:
-    """The prediction at the ridge of least risk for every point, and that ridge.
-
-    A grid, then twice the vertex of a parabola through the three lowest neighbours.
-    """
-    places = axis.values
-    logs = np.log(RIDGES)
-
-    def risks(log_ridge: Float[Array, "points ridges"]) -> Float[Array, "points ridges"]:
-        found = _predict(problem, "exact", {axis.name: places[:, None], "ridge": np.exp(log_ridge)})
-        return np.asarray(np.where(np.isfinite(found.risk), found.risk, np.inf))
-
-    level = risks(np.broadcast_to(logs, (len(places), len(logs))))
-    middle = np.clip(level.argmin(axis=1), 1, len(logs) - 2)
-    rows = np.arange(len(places))
-    around = logs[middle[:, None] + np.array([-1, 0, 1])]
-    heights = level[rows[:, None], middle[:, None] + np.array([-1, 0, 1])]
-    for _ in range(2):
-        vertex = np.clip(_vertex(around, heights), logs[0], logs[-1])
-        width = (around[:, 2] - around[:, 0]) / 8  # the next parabola is a quarter as wide
-        around = np.sort(np.stack([vertex - width, vertex, vertex + width], axis=1), axis=1)
-        around = np.clip(around, logs[0], logs[-1])
-        heights = risks(around)
-    best = around[rows, heights.argmin(axis=1)]
-    ridges = np.exp(best)
-    return _predict(problem, "exact", {axis.name: places, "ridge": ridges}), ridges
-
-
-def _vertex(x: Float[Array, "points 3"], y: Float[Array, "points 3"]) -> Float[Array, " points"]:
-    """Where the parabola through three points is least.
-
-    The best of them where it has no minimum between them.
-    """
-    best = x[np.arange(len(x)), y.argmin(axis=1)]
-    with np.errstate(all="ignore"):
-        left, right = (np.diff(y, axis=1) / np.diff(x, axis=1)).T
-        bend = (right - left) / (x[:, 2] - x[:, 0])
-        vertex = (x[:, 0] + x[:, 1]) / 2 - left / (2 * bend)
-    good = np.isfinite(vertex) & (bend > 0) & (vertex >= x[:, 0]) & (vertex <= x[:, 2])
-    return np.where(good, vertex, best)
-
-
-def _unsolved(found: Prediction) -> list[str]:
-    bad, count = int(np.sum(np.asarray(found.status) != CONVERGED)), max(1, math.prod(found.shape))
-    return [f"{bad} of {count} points could not be solved and are left out"] if bad else []
+    axis, found, _ = line_of(wanted)
+    return {"band": band_of(wanted, axis, found)}
 
 
 @_answers(asked.Point)
 def point(wanted: asked.Point) -> Json:
     """Everything about the current problem."""
+    problem = wanted.problem
     try:
-        found = predict(wanted.problem)
+        found = predict(problem)
     except NotConverged as error:
         nothing: Json = {
             name: [] for name in ("values", "kappa", "learned", "target", "density", "split")
         }
-        unknown = dict.fromkeys((*QUANTITIES, "total", "model_error_reason", "is_flagged"))
+        unknown = dict.fromkeys(
+            (*QUANTITIES, "total", "model_error_reason", "is_flagged", "split_note")
+        )
         return {**nothing, **unknown, "notes": [str(error)]}
-    split, words = found.error_split, point_words()
+    words, shown = point_words(problem), offered(QUANTITIES, problem)
     for word in words["values"]:
         word["value"] = _value(found, word["name"])
         if word["name"] == "model_error":
             word["share"] = plain(found.model_error / found.risk) if found.risk else None
-    for word in words["split"]:
-        word["value"] = _rounded(getattr(split, word["name"]), split.total)
     return {
         **words,
-        **{name: plain(getattr(found, name)) for name in QUANTITIES},
+        **{name: plain(getattr(found, name)) if name in shown else None for name in QUANTITIES},
+        **_split(found, words["split"]),
         "model_error_reason": found.model_error_reason,
         "is_flagged": found.is_flagged,
         "kappa": plain(found.kappa),
         "learned": plain(found.learned_function),
         "target": plain(found.target_function),
         "density": density(found.kappa),
-        "total": plain(split.total),
         "notes": [],
     }
+
+
+def _split(found: Prediction, words: list[Json]) -> Json:
+    """The parts of the error, or why there are none."""
+    reason = why_no_split(found.problem)
+    if reason:
+        return {"split": [], "total": None, "split_note": reason}
+    split = found.error_split
+    for word in words:
+        word["value"] = _rounded(getattr(split, word["name"]), split.total)
+    return {"split": words, "total": plain(split.total), "split_note": ""}
+
+
+def why_no_split(problem: Problem) -> str:
+    """What speaks against the parts of the error; nothing, as a rule."""
+    if not problem.loss.is_margin:
+        return ""
+    return (
+        f"The output of a fit with {problem.loss} loss is not on the scale of its labels: only its "
+        "sign counts, and its error has no such parts."
+    )
 
 
 def density(kappa: Float[Array, " nodes"]) -> list[float]:
@@ -238,7 +166,11 @@ def density(kappa: Float[Array, " nodes"]) -> list[float]:
 
 
 def _value(found: Prediction, name: str) -> float | None:
-    value, total = getattr(found, name), found.problem.teacher.moments.second_moment
+    if name == "random_features_error_rate":
+        value = float(without_step(found.problem, {}).error_rate)
+    else:
+        value = float(getattr(found, name))
+    total = found.problem.teacher.moments.second_moment
     return _rounded(value, 0.0 if name in ERRORS else total)
 
 
@@ -248,11 +180,13 @@ def _rounded(value: float, total: float) -> float | None:
     return kept
 
 
-def point_words() -> dict[str, list[Json]]:
+def point_words(problem: Problem) -> dict[str, list[Json]]:
     """How the values and the parts of the error of a point are called."""
-    words = {**WORDS, **QUANTITIES}
+    words = {**WORDS, **LINES, **QUANTITIES}
+    off_scale = AGAINST_THE_TEACHER if problem.loss.is_margin else ()
+    names = (name for name in POINT_VALUES[kind_of(problem)] if name not in off_scale)
     return {
-        "values": [words[name].about() for name in POINT_VALUES],
+        "values": [words[name].about() for name in names],
         "split": [{**word.about(), "anchor": "split"} for word in SPLIT.values()],
     }
 
@@ -266,12 +200,15 @@ def weights(wanted: asked.Weights) -> Json:
     sized = wanted.problem.replace(dimension=wanted.dimension)
     layer = first_layer(sized)
     told: Json = {"edge": None, "outlier": None, "notes": []}
-    try:
-        law = spectral_law(sized)
-        above = (value for value in law.outliers if value > law.edges[1])
-        told |= {"edge": list(law.edges), "outlier": next(above, None)}
-    except NotConverged as error:
-        told["notes"] = [str(error)]
+    if why_no_spectrum(sized):
+        told["notes"] = [why_no_spectrum(sized)]
+    else:
+        try:
+            law = spectral_law(_layer_alone(sized))
+            above = (value for value in law.outliers if value > law.edges[1])
+            told |= {"edge": list(law.edges), "outlier": next(above, None)}
+        except NotConverged as error:
+            told["notes"] = [str(error)]
     return {
         **told,
         "dimension": wanted.dimension,
@@ -281,21 +218,35 @@ def weights(wanted: asked.Weights) -> Json:
     }
 
 
+def _layer_alone(problem: Problem) -> Problem:
+    """The first layer does not know how the readout is fitted."""
+    return problem.replace(loss="square", intercept=False)
+
+
+def why_no_spectrum(problem: Problem) -> str:
+    """What speaks against a prediction of the singular values; nothing, as a rule."""
+    return "" if _layer_alone(problem).is_plain else NO_SPECTRUM
+
+
 @_answers(asked.Map)
 def map_(wanted: asked.Map) -> Json:
     """Some rows of a phase diagram."""
     across, up = wanted.x.spaced(wanted.x.count), wanted.y.spaced(wanted.y.count)
     fields = {across.name: across.values[None, :], up.name: up.values[wanted.rows][:, None]}
-    found = _predict(wanted.problem, "exact", fields)
-    values = found.gain if wanted.quantity == "gain" else found.risk
+    found = predicted(wanted.problem, fields)
     if wanted.quantity == "ratio":
-        values = values / wanted.problem.kernel_lower_bound
+        values = np.asarray(found.risk) / wanted.problem.kernel_lower_bound
+    elif wanted.quantity == "error_gain":
+        still = np.asarray(without_step(wanted.problem, fields).error_rate)
+        values = still - np.asarray(found.error_rate)
+    else:
+        values = getattr(found, wanted.quantity)
     return {
         "x": plain(across.values),
         "y": plain(up.values),
         "rows": wanted.rows,
         "values": plain(values),
-        "notes": _unsolved(found),
+        "notes": notes_on(unsolved(found), math.prod(found.shape)),
     }
 
 
@@ -336,7 +287,11 @@ def replicate(task: asked.Task) -> Json:
         first_replicate=task.number,
         workers=1,
     )
-    return {name: plain(float(getattr(found, name).values[0])) for name in MEASURED}
+    measured = {name: found.measurements.get(name) for name in MEASURED}
+    return {
+        name: None if values is None else plain(float(values[0]))
+        for name, values in measured.items()
+    }
 
 
 @_answers(asked.Take)

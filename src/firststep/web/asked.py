@@ -12,17 +12,21 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from firststep.checks import number, whole
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
+from firststep.results import LOSSES
 from firststep.web.checked import Json, Request, Sent, one_of, whole_number
+from firststep.web.meaning import refuse_meaningless
 from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES
 
 if TYPE_CHECKING:
+    from firststep.numerics.batches import Places
     from firststep.typing import Array, Float
 
 AXES = tuple(name for name, field in FIELDS.items() if field.axis)
 SCALES = ("log", "linear")
-PREDICTED_LINES = tuple(name for name in LINES if name != "kernel-bound")  # that is no curve
-MEASURED = ("risk", "training_error", "alignment")  # of a network
+PREDICTED_LINES = tuple(name for name, line in LINES.items() if not line.level)
+MEASURED = ("risk", "training_error", "alignment", *LOSSES)  # of a network
 TEXTS = tuple(name for name, field in FIELDS.items() if field.is_free_text)
+LAWS = tuple(name for name, field in FIELDS.items() if field.kind == "law")
 
 # Bounds, so that no request takes minutes or gigabytes: on texts, on numbers that enter sizes or
 # quadratures, on grids, on simulations.
@@ -58,7 +62,7 @@ class PageProblem(Sent, Problem):
             del table["alpha0"]
         return table
 
-    @field_validator(*TEXTS, mode="before")
+    @field_validator(*TEXTS, *LAWS, mode="before")
     @classmethod
     def _text(cls, value: object, info: ValidationInfo) -> str:
         if not isinstance(value, str):
@@ -91,6 +95,10 @@ class Axis:
 
     name: str
     values: Float[Array, " points"]
+
+    def at(self, places: Places) -> Axis:
+        """Some of its values."""
+        return Axis(self.name, self.values[places])
 
 
 def _in_range(value: object, info: ValidationInfo) -> float:
@@ -127,17 +135,33 @@ class Along(Request):
 
 
 class Curve(Along):
-    """One line of the curve panel."""
+    """One line of the curve panel, or some of its points: by their places, where each is slow."""
 
     problem: PageProblem
     points: Annotated[int, whole_number(2, MOST_POINTS)]
     line: Annotated[str, one_of(PREDICTED_LINES)] = "exact"
     quantity: Annotated[str, one_of(QUANTITIES)] = "risk"
+    places: list[int] | None = None
+
+    @field_validator("places", mode="before")
+    @classmethod
+    def _on_the_axis(cls, places: object, info: ValidationInfo) -> list[int] | None:
+        if places is None or "points" not in info.data:
+            return None
+        most = info.data["points"]
+        if not isinstance(places, list) or not 1 <= len(places) <= most:
+            raise InvalidParameter("", f"a list of 1 to {most} places", places)
+        return [whole("", place, 0, most - 1) for place in places]
 
     @model_validator(mode="after")
     def _has_a_ridge_to_choose(self) -> Self:
         if self.line == "optimal-ridge" and self.axis == "ridge":
             raise InvalidParameter("line", f"another than {self.line} along the ridge", self.line)
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_meaning(self) -> Self:
+        refuse_meaningless(self.quantity, QUANTITIES, self.problem)
         return self
 
 
@@ -215,6 +239,7 @@ class Map(Request):
     def _has_two_axes(self) -> Self:
         if self.x.axis == self.y.axis:
             raise InvalidParameter("y.axis", "another than x.axis", self.y.axis)
+        refuse_meaningless(self.quantity, MAP_QUANTITIES, self.problem)
         if self.quantity == "ratio" and self.problem.kernel_lower_bound <= NO_BOUND:
             allowed, hint = "risk or gain for a linear teacher", "its kernel lower bound is 0"
             raise InvalidParameter("quantity", allowed, self.quantity, hint)

@@ -19,17 +19,21 @@ from firststep.problem import Problem
 from firststep.results import plain
 from firststep.simulation.running.simulate import available_cores
 from firststep.simulation.running.workers import Workers
+from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.error_split import ErrorSplit
 from firststep.theory.one_step.model_error import FLAGGED
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
+from firststep.theory.one_step.question import BULKS
 from firststep.web import answers, takeaway
 from firststep.web.about import about
 from firststep.web.asked import AXES
 from firststep.web.checked import Json
+from firststep.web.curves import LEAST_OF_A_BAND
+from firststep.web.meaning import kind_of, main_quantity, offered
 from firststep.web.presets import DEFAULTS
 from firststep.web.single_file import single_file
-from firststep.web.words import QUANTITIES, SPLIT
+from firststep.web.words import LINES, MAP_QUANTITIES, QUANTITIES, SPLIT
 from firststep.writing import write_text
 
 if TYPE_CHECKING:
@@ -37,10 +41,12 @@ if TYPE_CHECKING:
 
 Axes = dict[str, list[float]]
 # The grid: small enough for some 50 000 problems in a minute or two and 7 MB; where a problem takes
-# long (a Gaussian readout), a fifteenth of that.
+# long (a Gaussian readout, another loss), a fifteenth of that, and of one that takes longer still
+# (noisy labels +-1) a sixtieth.
 ORDER = ("beta", "alpha0", "alpha", "step", "ridge")  # the axes of every array, the slowest first
 FINE = {"alpha": 17, "beta": 7, "alpha0": 7, "step": 9, "ridge": 7}
 COARSE = {"alpha": 9, "beta": 3, "alpha0": 5, "step": 5, "ridge": 5}
+COARSEST = {"alpha": 7, "beta": 2, "alpha0": 4, "step": 4, "ridge": 4}
 ENDS = {
     "alpha": (0.25, 16.0),
     "beta": (0.5, 4.0),
@@ -50,8 +56,9 @@ ENDS = {
 }
 KAPPA = np.linspace(-4, 4, 25)  # drawn with straight lines between
 WEIGHTS_DIMENSION = 100  # of the networks whose singular values are drawn
-LONG = 240.0  # seconds beyond which the coarse grid is taken
-FITTED = ("risk", "training_error")  # what lines besides the exact one show
+LONG = 240.0  # seconds beyond which a coarser grid is taken
+NOT_FITTED = ("alignment", "gain")  # the same for all lines, or of two of them
+LONGEST = 1800.0  # seconds that the coarsest may take
 DRAWN = ("learned", "target", "weights", "before", "model_error_reason")
 
 
@@ -64,7 +71,7 @@ def write_page(path: Path, problem: Problem) -> int:
     begin = time.monotonic()
     seconds = _seconds_of_a_point(problem)
     cores = available_cores()
-    sizes = FINE if seconds * math.prod(FINE.values()) / cores < LONG else COARSE
+    sizes = _sizes(seconds / cores)
     axes = {name: _axis(problem, name, sizes[name]) for name in ORDER}
     points = math.prod(len(values) for values in axes.values())
     print(
@@ -83,14 +90,38 @@ def write_page(path: Path, problem: Problem) -> int:
     return 0
 
 
+def _sizes(seconds: float) -> dict[str, int]:
+    """The finest grid that does not take long; by the seconds of one of its points."""
+    for sizes in (FINE, COARSE):
+        if seconds * math.prod(sizes.values()) < LONG:
+            return sizes
+    whole = seconds * math.prod(COARSEST.values())
+    if whole > LONGEST:
+        allowed = "of a problem that is solved faster"
+        hint = "try a larger ridge, or firststep explore without --export"
+        raise InvalidParameter("export", allowed, f"a grid of {whole / 3600:.1g} hours", hint)
+    return COARSEST
+
+
 def _seconds_of_a_point(problem: Problem) -> float:
-    """Both bulks, measured on a few points."""
-    ridges = np.geomspace(*ENDS["ridge"], 7)
-    predict(problem, ridge=ridges)
+    """All bulks, measured on a few points."""
+    if has_other_loss(problem):  # a point takes as long alone as among others
+        fields = {"ridge": np.geomspace(*ENDS["ridge"], 3), "alpha": np.array(ENDS["alpha"])}
+    else:
+        fields = {
+            "ridge": np.geomspace(*ENDS["ridge"], 7),
+            "alpha": np.geomspace(*ENDS["alpha"], 5),
+        }
+        predict(problem, ridge=fields["ridge"])
     begin = time.perf_counter()
-    for bulk in ("exact", "isotropic"):
-        predict(problem, bulk=bulk, ridge=ridges, alpha=np.geomspace(*ENDS["alpha"], 5)[:, None])
-    return (time.perf_counter() - begin) / 35
+    for bulk in _bulks(problem):
+        predict(problem, bulk=bulk, ridge=fields["ridge"], alpha=fields["alpha"][:, None])
+    return (time.perf_counter() - begin) / (len(fields["ridge"]) * len(fields["alpha"]))
+
+
+def _bulks(problem: Problem) -> tuple[str, ...]:
+    """The isotropic theory doubles the time, which is long enough with another loss."""
+    return ("exact",) if has_other_loss(problem) else BULKS
 
 
 def _axis(problem: Problem, name: str, count: int) -> list[float]:
@@ -111,8 +142,8 @@ def _axis(problem: Problem, name: str, count: int) -> list[float]:
 class Chunk:
     """The answers for one value of beta and alpha0: what a worker computes."""
 
-    def __init__(self, problem: Problem, axes: Axes) -> None:
-        self.problem, self.axes = problem, axes
+    def __init__(self, problem: Problem, axes: Axes, total: float) -> None:
+        self.problem, self.axes, self.total = problem, axes, total
 
     def __call__(self, place: tuple[float, float]) -> dict[str, Array]:
         beta, alpha0 = place
@@ -123,20 +154,45 @@ class Chunk:
             "step": step[None, :, None],
             "ridge": ridge[None, None, :],
         }
-        exact, isotropic = predict(fixed, **fields), predict(fixed, bulk="isotropic", **fields)
+        found = {bulk: predict(fixed, bulk=bulk, **fields) for bulk in _bulks(self.problem)}
         still = predict(fixed.replace(alpha0=0.0), alpha=alpha[:, None], ridge=ridge[None, :])
+        exact, shown = found.pop("exact"), offered(QUANTITIES, self.problem)
         return {
-            **{name: getattr(exact, name) for name in QUANTITIES},
-            **{f"isotropic_{name}": getattr(isotropic, name) for name in FITTED},
-            **{f"still_{name}": getattr(still, name) for name in FITTED},
+            **{name: getattr(exact, name) for name in shown},
+            **{
+                f"{bulk}_{name}": getattr(each, name)
+                for bulk, each in found.items()
+                for name in self._fitted("isotropic")
+            },
+            **{f"still_{name}": getattr(still, name) for name in self._fitted("random-features")},
+            **self._levels(exact),
+            **self._gain(exact, still),
             **self._errors(exact, still),
             **self._functions(exact),
             **self._weights(fixed, step),
         }
 
+    def _fitted(self, line: str) -> list[str]:
+        """What a line besides the exact one shows: all that it has without further fits."""
+        own = [name for name in LINES[line].quantities if name not in NOT_FITTED]
+        return [name for name in own if name in offered(QUANTITIES, self.problem)]
+
+    def _levels(self, exact: Prediction) -> dict[str, Array]:
+        """The lines that come with the exact one and depend on the axes."""
+        levels = [LINES[name].level for name in offered(LINES, self.problem)]
+        own = [name for name in levels if name and not hasattr(self.problem, name)]
+        return {name: np.broadcast_to(getattr(exact, name), exact.shape) for name in own}
+
+    def _gain(self, exact: Prediction, still: Prediction) -> dict[str, Array]:
+        """In the error rate, for the map."""
+        if kind_of(self.problem) != "classes":
+            return {}
+        without = np.asarray(still.error_rate)[:, None, :]  # whatever the step
+        return {"error_gain": without - np.asarray(exact.error_rate)}
+
     def _errors(self, exact: Prediction, still: Prediction) -> dict[str, Array]:
         """Finite-size errors; at d = infinity they would take ten times as long as all the rest."""
-        if self.problem.dimension == math.inf:
+        if self.problem.dimension == math.inf or not np.isfinite(exact.model_error).any():
             return {}
         return {
             "model_error": exact.model_error,
@@ -146,14 +202,13 @@ class Chunk:
 
     def _functions(self, exact: Prediction) -> dict[str, Array]:
         """The learned function, its target and the parts of the error at every point."""
-        total = exact.problem.teacher.moments.second_moment
         nothing = np.full(2 * len(KAPPA) + len(SPLIT), np.nan)
         rows = []
         for each in exact.points:
-            if not (each.converged and each.resolved):
+            if not each.is_good:
                 rows.append(nothing)
                 continue
-            parts = ErrorSplit.of(each, total)
+            parts = ErrorSplit.of(each, self.total)
             row = (
                 np.interp(KAPPA, each.kappa, each.learned),
                 np.interp(KAPPA, each.kappa, each.target[0]),
@@ -183,9 +238,10 @@ class Chunk:
 def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
     """Everything the page needs, fit for JSON; arrays as base64 of little-endian numbers."""
     places = [(beta, alpha0) for beta in axes["beta"] for alpha0 in axes["alpha0"]]
+    total = predict(problem).error_split.total
     with Workers(cores) as workers:
         found = {}
-        for place, answer in workers.survive(Chunk(problem, axes), places):
+        for place, answer in workers.survive(Chunk(problem, axes, total), places):
             if isinstance(answer, BaseException):
                 raise answer
             found[place] = answer
@@ -206,7 +262,7 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
         reasons = words.tolist()
         stacked["model_error_reason"] = numbers.reshape(stacked["risk"].shape).astype(float)
     return {
-        "about": _about_offline(_first_state(problem, axes), axes),
+        "about": _about_offline(problem, axes),
         "order": list(ORDER),
         "axes": axes,
         "kappa": plain(KAPPA),
@@ -214,20 +270,42 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
         "split": list(SPLIT),
         "reasons": reasons,
         "flagged_above": FLAGGED,
-        "least_of_a_band": answers.LEAST_OF_A_BAND,
+        "least_of_a_band": LEAST_OF_A_BAND,
         "arrays": {name: _packed(values, name in DRAWN) for name, values in stacked.items()},
         "dimension": WEIGHTS_DIMENSION,
-        "kernel_lower_bound": problem.kernel_lower_bound,
-        "total": problem.teacher.moments.second_moment,
+        "levels": _levels(problem),
+        "besides": _besides(problem),
+        "weights_notes": [note] if (note := answers.why_no_spectrum(problem)) else [],
+        "split_note": answers.why_no_split(problem),
+        "total": total,
         "take": _templates(problem),
-        "point": answers.point_words(),
+        "point": answers.point_words(problem),
     }
+
+
+def _levels(problem: Problem) -> Json:
+    """By their lines: a number, or the name of an array."""
+    names = {name: LINES[name].level for name in offered(LINES, problem) if LINES[name].level}
+    return {
+        line: plain(getattr(problem, name)) if hasattr(problem, name) else name
+        for line, name in names.items()
+    }
+
+
+def _besides(problem: Problem) -> Json:
+    """What is said of a point besides the quantities: a number, or the name of an array."""
+    told = {LINES[name].level: value for name, value in _levels(problem).items()}
+    if kind_of(problem) == "classes":
+        return {**told, "random_features_error_rate": "still_error_rate"}
+    return {**told, "random_features_risk": "still_risk"}
 
 
 def _first_state(problem: Problem, axes: Axes) -> Json:
     """The state of the page that shows the problem, on the grid."""
-    told = problem.to_dict()
+    told = problem.all_values()
     state = {**DEFAULTS, **told, "dimension": str(told["dimension"])}
+    state["quantity"] = main_quantity(problem)
+    state["map_quantity"] = offered(MAP_QUANTITIES, problem)[0]
     for name in ORDER:
         nearest = np.argmin(np.abs(np.array(axes[name]) - told[name]))
         state[name] = axes[name][int(nearest)]
@@ -257,10 +335,11 @@ def _packed(values: Float[Array, "*axes"], drawn: bool) -> Json:
     }
 
 
-def _about_offline(state: Json, axes: Axes) -> Json:
+def _about_offline(problem: Problem, axes: Axes) -> Json:
     """What the grid can show: no line at the best ridge, and no gain of the isotropic theory."""
-    told = about()
-    lines = [line for line in told["lines"] if line["name"] != "optimal-ridge"]
+    told, state = about(), _first_state(problem, axes)
+    left_out = {"optimal-ridge", *BULKS[1:]} - {*_bulks(problem)}
+    lines = [line for line in told["lines"] if line["name"] not in left_out]
     for line in lines:
         if line["name"] == "isotropic":
             line["quantities"].remove("gain")
@@ -269,12 +348,19 @@ def _about_offline(state: Json, axes: Axes) -> Json:
 
 def _templates(problem: Problem) -> dict[str, dict[str, str]]:
     """For every axis the texts to take away, with places for the numbers of the page."""
-    told = problem.to_dict()
-    fields = {name: f"{{{name}}}" if name in ORDER else str(told[name]) for name in takeaway.ORDER}
+    told = takeaway.texts_of(problem)
+    fields = {name: f"{{{name}}}" if name in ORDER else text for name, text in told.items()}
     size = "" if problem.dimension == math.inf else str(int(problem.dimension))
     ends = ("{from}", "{to}", "{points}")
     asked_along = {
-        axis: takeaway.Question(fields=fields, dimension=size, axis=axis, ends=ends, scale="log")
+        axis: takeaway.Question(
+            fields=fields,
+            dimension=size,
+            axis=axis,
+            ends=ends,
+            scale="log",
+            quantities=tuple(offered(QUANTITIES, problem)),
+        )
         for axis in AXES
     }
     return {axis: takeaway.texts(question) for axis, question in asked_along.items()}

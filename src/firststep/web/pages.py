@@ -24,9 +24,10 @@ _GUIDE = """<!doctype html>
 <body class="guide"><main>
 <h1>Guide to the explorer</h1>
 <p>A two-layer network f(x) = (1/√N) aᵀσ(Wᵀx) sees n₀ samples of a teacher y = σ*(⟨x, θ⟩) + noise,
-takes one gradient step on W with its readout fixed, and then has its readout fitted by ridge
-regression on n fresh samples. n₀, n and N are proportional to the dimension d. Every number on the
-page is computed by the library; the equations are in its documentation, docs/theory.md.</p>
+takes one gradient step on W with its readout fixed, and then has its readout fitted, by ridge
+regression or with another loss, on n fresh samples. Labels may also be ±1. n₀, n and N are
+proportional to the dimension d. Every number on the page is computed by the library; the equations
+are in its documentation, docs/theory.md.</p>
 <dl>
 {sections}
 </dl>

@@ -18,7 +18,9 @@ DEFAULTS: Json = {
     "xscale": "log",
     "yscale": "log",
     "quantity": "risk",
-    "lines": ["exact", "random-features", "kernel-bound"],
+    "lines": [
+        *("exact", "random-features", "kernel-bound", "direction_error_rate", "bayes_error_rate")
+    ],
     "tab": "curve",
     "sim_dimension": 200,
     "sim_replicates": 5,

@@ -9,23 +9,30 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import starmap
 
+from firststep.problem import Problem
 from firststep.web.asked import Networks, Take
-from firststep.web.words import FIELDS
+from firststep.web.meaning import offered
+from firststep.web.words import FIELDS, QUANTITIES
 
 ORDER = tuple(name for name in FIELDS if name != "dimension")
 TEXTS = tuple(name for name in ORDER if isinstance(FIELDS[name].default, str))
+SWITCHES = tuple(name for name in ORDER if FIELDS[name].kind == "switch")
+MOST_NAMED = 3  # quantities of a curve that the program names
 
 
 @dataclass(frozen=True)
 class Question:
     """A problem and the axis along which it is looked at."""
 
-    fields: Mapping[str, str]  # as given; alpha0 is left out where it follows alpha
+    # As given; alpha0 is left out where it follows alpha, and what came later at its default.
+    fields: Mapping[str, str]
     dimension: str  # "" at infinity
     axis: str
     ends: tuple[str, str, str]  # first, last, count
     scale: str
+    quantities: tuple[str, ...]  # those of the problem, the first the one it is about
     networks: Networks | None = None
 
     @property
@@ -38,16 +45,25 @@ def shown(value: float) -> str:
 
 
 def question(wanted: Take) -> Question:
-    problem, told = wanted.problem, wanted.problem.to_dict()
-    names = [name for name in ORDER if name != "alpha0" or "alpha0" in problem.model_fields_set]
+    problem, told = wanted.problem, texts_of(wanted.problem)
+    if "alpha0" not in problem.model_fields_set:
+        del told["alpha0"]
     return Question(
-        fields={n: str(told[n]) if n in TEXTS else shown(told[n]) for n in names},
+        fields=told,
         dimension="" if problem.dimension == float("inf") else str(int(problem.dimension)),
         axis=wanted.axis,
         ends=(shown(wanted.first), shown(wanted.last), str(wanted.points)),
         scale=wanted.scale,
+        quantities=tuple(offered(QUANTITIES, problem)),
         networks=wanted.simulate,
     )
+
+
+def texts_of(problem: Problem) -> dict[str, str]:
+    """The fields as Python writes them, texts without their quotes."""
+    told = problem.to_dict()
+    plain = (*TEXTS, *SWITCHES)
+    return {n: str(told[n]) if n in plain else shown(told[n]) for n in ORDER if n in told}
 
 
 def texts(asked: Question) -> dict[str, str]:
@@ -72,7 +88,7 @@ def python(asked: Question) -> str:
         "print(firststep.predict(problem))",
         f"{asked.axis} = np.{function}({', '.join(asked.ends)})",
         f"curve = firststep.predict(problem, {asked.axis}={asked.axis})"
-        "  # curve.risk, curve.training_error, curve.gain, ...",
+        f"  # {', '.join(f'curve.{name}' for name in asked.quantities[:MOST_NAMED])}, ...",
     ]
     if asked.networks is not None:
         size = ", ".join(f"{name}={value!r}" for name, value in _sizes(asked.networks).items())
@@ -81,7 +97,7 @@ def python(asked: Question) -> str:
             f"    firststep.simulate(problem.replace({asked.axis}=x), {size})",
             f"    for x in [{asked.at}]",
             "]",
-            "print([network.risk for network in networks])",
+            f"print([network.{asked.quantities[0]} for network in networks])",
         ]
     return "\n".join(lines) + "\n"
 
@@ -91,15 +107,19 @@ def _sizes(run: Networks) -> dict[str, int | str]:
 
 
 def command(asked: Question) -> str:
-    flags = " ".join(
-        f"--{name.replace('_', '-')} {_safe(value)}" for name, value in asked.fields.items()
-    )
+    flags = " ".join(starmap(_flag, asked.fields.items()))
     size = f" --dimension {asked.dimension}" if asked.dimension else ""
     lines = [f"firststep predict {flags}{size}"]
     if asked.networks is not None:
         size = " ".join(f"--{name} {value}" for name, value in _sizes(asked.networks).items())
         lines.append(f"firststep simulate {flags} {size}")
     return "\n".join(lines) + "\n"
+
+
+def _flag(name: str, value: str) -> str:
+    """A switch that is off is left out, and so is no flag at all."""
+    flag = f"--{name.replace('_', '-')}"
+    return flag if name in SWITCHES else f"{flag} {_safe(value)}"
 
 
 def _safe(value: str) -> str:
@@ -137,6 +157,8 @@ def toml(asked: Question) -> str:
 
 def _basic(name: str, value: str) -> str:
     """A TOML value; texts have no control characters, which the parser of expressions refuses."""
+    if name in SWITCHES:
+        return value.lower()
     if name not in TEXTS:
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')

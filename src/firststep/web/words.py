@@ -6,10 +6,17 @@ import tomllib
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-from firststep import activations, readouts
+import pydantic
+
+from firststep import activations, label_laws, noise_laws, readouts
+from firststep.label_faults import LATER
+from firststep.losses import LOSSES
 from firststep.problem import Problem
 from firststep.records import Record
 from firststep.web.checked import Json
+
+# Kinds of problem: ridge regression on real labels, another fit of real labels, labels +-1.
+KINDS = ("ridge", "loss", "classes")
 
 
 class Word(Record):
@@ -29,13 +36,29 @@ class Word(Record):
         return {**self.model_dump(mode="json", exclude={"more", "slider"}), "anchor": self.name}
 
 
+class Parameter(Record):
+    """What stands behind the name of a law, huber:1: its first value, and the ends of its slider;
+    a text has none.
+    """
+
+    symbol: str
+    default: float | str
+    slider: tuple[float, float] | None = None
+    scale: Literal["log", "linear"] = "log"
+
+    def about(self) -> Json:
+        low, high = self.slider or (None, None)
+        return {**self.model_dump(mode="json", exclude={"slider"}), "low": low, "high": high}
+
+
 class Field(Word):
     """A field of a problem: its control, its first value and what may be asked of it."""
 
     symbol: str
-    group: str
-    default: float | str
-    kind: Literal["number", "activation", "readout", "choice", "dimension"] = "number"
+    default: bool | float | str
+    kind: Literal["number", "activation", "readout", "choice", "dimension", "law", "switch"] = (
+        "number"
+    )
     slider: tuple[float, float] | None = None
     scale: Literal["log", "linear"] = "log"
     zero: bool = False  # 0 is allowed besides the range of the slider
@@ -43,6 +66,7 @@ class Field(Word):
     options: tuple[float | str, ...] = ()
     bounds: tuple[float, float] | None = None
     axis: bool = False
+    parameters: dict[str, Parameter] = pydantic.Field(default_factory=dict)  # of laws, by name
 
     @property
     def title(self) -> str:
@@ -54,7 +78,10 @@ class Field(Word):
 
     def about(self) -> Json:
         low, high = self.slider or (None, None)
-        return {**super().about(), "low": low, "high": high}
+        parameters = {name: each.about() for name, each in self.parameters.items()}
+        ends = {"low": low, "high": high}
+        # A link leaves out what came later, where it is at its default.
+        return {**super().about(), **ends, "parameters": parameters, "later": self.name in LATER}
 
 
 class Line(Word):
@@ -64,7 +91,16 @@ class Line(Word):
     dash: str = ""
     on: bool = True
     band: bool = True  # a prediction of the network, which has a finite-size error
-    quantities: tuple[str, ...] = ("risk", "training_error", "alignment", "gain")
+    level: str = ""  # comes with the exact line, as this attribute of the problem or prediction
+    quantities: tuple[str, ...]
+    kinds: tuple[str, ...] = KINDS
+
+
+class Quantity(Word):
+    """What curves and maps show."""
+
+    kinds: tuple[str, ...] = KINDS
+    scale: Literal["log", "linear"] = "log"  # of its axis, to begin with
 
 
 # Besides the names, one example of each kind of text that may be typed.
@@ -74,6 +110,10 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "teacher": _ACTIVATIONS,
     "readout": (*readouts.names(), "1:0.5,3:0.5"),
     "init": get_args(Problem.model_fields["init"].annotation),
+    "loss": tuple(LOSSES),
+    "step_loss": tuple(LOSSES),
+    "labels": label_laws.KINDS,
+    "noise_law": noise_laws.KINDS,
 }
 _TOLD: dict[str, dict[str, Any]] = tomllib.loads(
     files("firststep.web").joinpath("words.toml").read_text("utf-8")
@@ -84,13 +124,22 @@ def _words(table: str) -> dict[str, Word]:
     return {name: Word(name=name, **row) for name, row in _TOLD[table].items()}
 
 
+def _quantities(table: str) -> dict[str, Quantity]:
+    return {name: Quantity(name=name, **row) for name, row in _TOLD[table].items()}
+
+
 FIELDS = {
     name: Field(**{"name": name, "options": OPTIONS.get(name, ()), **row})
     for name, row in _TOLD["fields"].items()
 }
-LINES = {name: Line(name=name, **row) for name, row in _TOLD["lines"].items()}
-QUANTITIES = _words("quantities")
-MAP_QUANTITIES = {name: QUANTITIES[name] for name in ("risk", "gain")} | _words("map_quantities")
+GROUPS: dict[str, list[str]] = _TOLD["groups"]  # of the fields, as they stand on the page
+QUANTITIES = _quantities("quantities")
+_ON_MAPS = ("error_rate", "test_loss", "risk", "gain")
+MAP_QUANTITIES = {n: QUANTITIES[n] for n in _ON_MAPS} | _quantities("map_quantities")
+LINES = {
+    name: Line(**{"name": name, "quantities": tuple(QUANTITIES), **row})
+    for name, row in _TOLD["lines"].items()
+}
 MODELS = _words("models")
 SPLIT = _words("split")
 WORDS = _words("words")

@@ -1,6 +1,7 @@
 // The entry: connects the parts and keeps the address of the page in step with the state.
 import { connect } from './state/api.js';
 import { nodeById, sayNotice } from './page/tools.js';
+import { shownInstead } from './state/meaning.js';
 import { Store, hashOf, learnFields, readHash } from './state/state.js';
 import { ErrorBoard, Gate, errorsIn } from './state/requests.js';
 import { Words } from './page/words.js';
@@ -64,7 +65,8 @@ async function start() {
   const about = await api.about();
   learnFields(about);
   const given = readHash(location.hash, about);
-  const store = new Store(about, given.found);
+  const withView = (found) => ({ ...found, ...shownInstead({ ...about.defaults, ...found }, about) });
+  const store = new Store(about, withView(given.found));
   const words = new Words(about);
   const tools = { api, about, store, words, board: new ErrorBoard(), gate: new Gate() };
   const controls = new Controls(tools);
@@ -98,7 +100,7 @@ async function start() {
   window.addEventListener('hashchange', () => {
     const read = readHash(location.hash, about);
     store.seal();
-    store.set({ ...about.defaults, ...read.found });
+    store.set({ ...about.defaults, ...withView(read.found) });
     saysIgnored(read.ignored);
   });
   saysIgnored(given.ignored);

@@ -2,7 +2,9 @@
 // in groups.
 import { buildNode, nodeById } from '../page/tools.js';
 import { problemNames, sameState } from '../state/state.js';
+import { isIdle, lawName, limitOf } from '../state/meaning.js';
 import { ChoiceField, DimensionField, ExponentField, NumberField, TextField } from './fields.js';
+import { LawField, SwitchField } from './laws.js';
 
 export const offlineReason = 'This page is an export with a fixed grid of answers: sliders take its values, '
   + 'and what is grey is fixed. Run “firststep explore” to change everything.';
@@ -12,6 +14,8 @@ function fieldControl(field, tools) {
   if (field.name === 'step_exponent') return new ExponentField(field, own);
   if (field.kind === 'dimension') return new DimensionField(field, own);
   if (field.kind === 'choice') return new ChoiceField(field, own);
+  if (field.kind === 'law') return new LawField(field, own);
+  if (field.kind === 'switch') return new SwitchField(field, own);
   if (field.kind === 'number') return new NumberField(field, own);
   return new TextField(field, own);
 }
@@ -23,14 +27,17 @@ export class Controls {
     this.chosen = null;
     this.fields = [];
     const host = nodeById('fields');
-    for (const title of new Set(tools.about.fields.map((field) => field.group))) {
+    const named = new Map(tools.about.fields.map((field) => [field.name, field]));
+    this.idle = buildNode('p', { class: 'why', hidden: true }); // on what has no meaning now
+    for (const { title, fields } of tools.about.groups) {
       const set = buildNode('fieldset', {}, buildNode('legend', {}, title));
-      for (const field of tools.about.fields.filter((each) => each.group === title)) {
+      for (const field of fields.map((name) => named.get(name))) {
         const control = fieldControl(field, tools);
         const isFixed = tools.about.offline && (tools.about.grid[field.name] || []).length < 2;
         if (isFixed) control.disable(offlineReason);
         this.fields.push(control);
         set.append(control.node);
+        if (field.name === 'labels') set.append(this.idle);
       }
       host.append(set);
     }
@@ -89,8 +96,20 @@ export class Controls {
     });
   }
 
+  // What has no meaning with these labels is not in the way, and is said to be so.
+  showIdle(state) {
+    const idle = this.fields.filter(({ field }) => isIdle(field.name, state, this.about));
+    for (const control of this.fields) control.node.hidden = idle.includes(control);
+    const reasons = idle.map(({ field }) => (
+      buildNode('span', { title: limitOf(field.name, state, this.about).why }, field.label)));
+    const apart = reasons.flatMap((reason, place) => (place ? [', ', reason] : [reason]));
+    this.idle.hidden = !idle.length;
+    this.idle.replaceChildren(`With labels ${lawName(state.labels)} there is no choice of `, ...apart, '.');
+  }
+
   render(state) {
     for (const field of this.fields) field.render(state);
+    this.showIdle(state);
     nodeById('undo').disabled = !this.store.past.length;
     nodeById('redo').disabled = !this.store.future.length;
     this.showPreset(state);

@@ -1,15 +1,16 @@
 // One control per field of the problem: slider with number box, text with suggestions, choice,
 // dimension.
 import { buildNode, fillSelect, numberIn, numberText, writeNumber } from '../page/tools.js';
+import { settled } from '../state/meaning.js';
 import { SliderScale } from './sliders.js';
 import { nameBy } from '../page/words.js';
 
 const typingPause = 120; // ms: an expression is looked at when the hand rests, not after every letter
 
 // What the controls have in common: the word that names them, a place beneath it, a line for errors.
-class FieldControl {
-  constructor(field, { store, words }, extra = null, look = 'field') {
-    Object.assign(this, { field, store, fixed: '' });
+export class FieldControl {
+  constructor(field, { store, words, about }, extra = null, look = 'field') {
+    Object.assign(this, { field, store, about, fixed: '' });
     const title = [field.label, field.symbol && field.symbol !== field.label ? buildNode('i', {}, field.symbol) : null];
     this.term = words.term('', { ...field, anchor: field.anchor || 'fields' }, `t-${field.name}`);
     this.term.append(...title.filter(Boolean).flatMap((part, index) => (index ? [' ', part] : [part])));
@@ -40,8 +41,9 @@ class FieldControl {
     if (value !== null) this.set(value, { event });
   }
 
+  // With a change goes what would no longer fit it.
   set(value, how) {
-    this.store.set({ [this.field.name]: value }, how);
+    this.store.set(settled(this.store.state, { [this.field.name]: value }, this.about), how);
   }
 
   disable(why) {
@@ -65,10 +67,11 @@ function besideName(check, label, words, word) {
 }
 
 export class NumberField extends FieldControl {
-  constructor(field, { store, words, grid }) {
+  constructor(field, tools) {
+    const { store, words, grid } = tools;
     const same = field.optional ? buildNode('input', { type: 'checkbox', id: `same-${field.name}`,
       disabled: Boolean(grid), onchange: () => this.toggleSame() }) : null;
-    super(field, { store, words }, same && besideName(same, ' same as α', words, 'same_as_alpha'));
+    super(field, tools, same && besideName(same, ' same as α', words, 'same_as_alpha'));
     this.same = same;
     this.scale = new SliderScale(field, grid);
     this.slider = this.add('input', 's', { type: 'range', min: 0, max: this.scale.max, step: 1,
@@ -113,12 +116,14 @@ export class NumberField extends FieldControl {
     if (numberIn(this.box) === null) this.forgive();
     writeNumber(this.box, value);
     this.node.classList.toggle('follows', follows);
+    this.keepFixed();
   }
 }
 
 export class TextField extends FieldControl {
-  constructor(field, { store, words, about }) {
-    super(field, { store, words }, null, 'field inline');
+  constructor(field, tools) {
+    const { store, about } = tools;
+    super(field, tools, null, 'field inline');
     const list = `l-${field.name}`;
     this.box = this.addMain('input', { type: 'text', list, spellcheck: 'false', autocomplete: 'off',
       autocapitalize: 'off', maxlength: about.limits.text,
@@ -143,8 +148,8 @@ export class TextField extends FieldControl {
 }
 
 export class ChoiceField extends FieldControl {
-  constructor(field, { store, words }) {
-    super(field, { store, words }, null, 'field inline');
+  constructor(field, tools) {
+    super(field, tools, null, 'field inline');
     this.select = this.addMain('select', { onchange: (event) => this.set(this.select.value, { event }) });
     fillSelect(this.select, field.options.map((option) => ({ value: option, label: option })));
   }
@@ -183,10 +188,10 @@ export class ExponentField extends FieldControl {
 }
 
 export class DimensionField extends FieldControl {
-  constructor(field, { store, words }) {
+  constructor(field, tools) {
     const check = buildNode('input', { type: 'checkbox', id: `inf-${field.name}`,
       onchange: (event) => this.set(check.checked ? 'inf' : this.last, { event }) });
-    super(field, { store, words }, besideName(check, ' infinity', words, 'infinity'));
+    super(field, tools, besideName(check, ' infinity', tools.words, 'infinity'));
     this.check = check;
     this.last = 1000;
     this.box = this.addNumberBox({ step: 1, min: 1 });

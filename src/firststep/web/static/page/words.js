@@ -39,7 +39,7 @@ const pageWords = {
   map_y: ['Up', 'The field that runs along the vertical axis of the phase diagram.', 'map'],
   map_quantity: ['Colour',
     'What the colours show: the risk, the gain of the step over random features, or the risk over the kernel '
-      + 'lower bound.', 'map'],
+      + 'lower bound; of classifiers the error rate, or what the step gains of it.', 'map'],
   undo: ['Undo', 'Takes the last change back (Ctrl+Z).', ''],
   redo: ['Redo', 'Repeats the change that was taken back (Ctrl+Shift+Z).', ''],
   copy_link: ['Copy link', 'Copies the address of exactly this view; it holds every setting.', ''],

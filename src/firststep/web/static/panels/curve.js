@@ -3,17 +3,21 @@ import { Chart } from '../charts/chart.js';
 import { buildNode, capitalised, fillSelect, nodeById } from '../page/tools.js';
 import { numberIn, numberText, roundTo, writeNumber } from '../page/tools.js';
 import { fieldValue, problemOf } from '../state/state.js';
+import { isSlow, offeredIn } from '../state/meaning.js';
+import { LineSlot } from '../state/parts.js';
 import { ComputingSign, Slot } from '../state/requests.js';
 import { nearestIn } from '../controls/sliders.js';
 import { nameBy } from '../page/words.js';
+import { LineBoxes } from './lines.js';
 import { trustIn } from './mechanism.js';
 
 const curvePoints = 60; // looks smooth at the width of the page
 const hastyPoints = 32; // while a slider moves: half the time, and hardly to be told apart
+const slowPoints = 33; // of a line that comes in parts: one more than a power of two
+const slowestPoints = 17; // of one whose points take twenty times as long
 const bandPause = 250; // ms of rest before a band is asked for that the line came without
 const latencies = 200; // the last ones, for whoever measures them
 const hiddenNote = 'values of 0 or less are not shown on a logarithmic axis';
-const linearQuantities = ['gain', 'alignment'];
 
 export function axisTitle(field) {
   return `${capitalised(field.label)}, ${field.symbol || field.name}`;
@@ -34,9 +38,8 @@ export function curveProblem(state, defaults) {
   return { ...problemOf(state), [state.axis]: defaults[state.axis] };
 }
 
-function swatchStyle(dash) {
-  if (!dash || dash === '1 0') return 'solid';
-  return parseFloat(dash) <= 2 ? 'dotted' : 'dashed';
+function frameOf({ axis, from, to, xscale, quantity }) {
+  return { axis, from, to, xscale, quantity };
 }
 
 function between(xs, ys, x, log) {
@@ -65,7 +68,8 @@ export class CurvePanel {
     this.frame = null;
     this.point = null;
     this.simulated = [];
-    this.slots = new Map(about.lines.filter((line) => line.name !== 'kernel-bound').map((line) => [line.name, new Slot(
+    this.boxes = new LineBoxes({ about, store, words });
+    this.slots = new Map(about.lines.filter((line) => !line.level).map((line) => [line.name, new LineSlot(
       (body, signal) => {
         const ask = () => api.curve(body, signal);
         return line.name === 'exact' ? ask() : gate.pass(signal, ask);
@@ -73,7 +77,7 @@ export class CurvePanel {
         onAnswer: (answer, context) => this.answered(line.name, answer, context),
         onError: (errors, context) => this.failed(line, errors, context),
         onBusy: (isBusy) => this.sign.set(line.name, isBusy),
-      })]));
+      }, line.name === 'exact' ? 2 : 1)]));
     this.bandSlots = this.slotsForBands(api, gate);
     this.bandLabel = words.find('model_error').label;
     this.prepareOptions(words);
@@ -98,7 +102,6 @@ export class CurvePanel {
 
   prepareOptions(words) {
     const { about, store } = this;
-    fillSelect(nodeById('quantity'), about.quantities.map(({ name, label }) => ({ value: name, label })));
     fillSelect(nodeById('axis'), about.axes.map((name) => ({ value: name, label: axisOption(this.fields.get(name)) })));
     nodeById('quantity').addEventListener('change', (event) => this.changeQuantity(event));
     nodeById('axis').addEventListener('change', (event) => this.changeAxis(event));
@@ -111,19 +114,6 @@ export class CurvePanel {
         if (value !== null) store.set({ [name]: value }, { event });
         else writeNumber(event.target, store.state[name]);
       });
-    }
-    for (const line of about.lines) {
-      const box = buildNode('input', { type: 'checkbox', id: `line-${line.name}` });
-      box.addEventListener('change', (event) => {
-        const names = about.lines.map((each) => each.name).filter((name) => nodeById(`line-${name}`).checked);
-        store.set({ lines: names }, { event });
-      });
-      const swatch = buildNode('span', { class: 'swatch', 'aria-hidden': 'true' });
-      swatch.style.borderTopColor = `var(--c-${line.color})`;
-      swatch.style.borderTopStyle = swatchStyle(line.dash);
-      const level = buildNode('span', { id: `level-${line.name}`, class: 'soft' });
-      const label = buildNode('label', {}, box, swatch, line.label, level);
-      nodeById('lines').append(buildNode('span', { class: 'check' }, label, words.questionMark(line)));
     }
     words.attach(nodeById('t-quantity'), () => about.quantities.find((each) => each.name === store.state.quantity));
     nameBy(nodeById('quantity'), nodeById('t-quantity'));
@@ -139,9 +129,9 @@ export class CurvePanel {
   // A gain or an alignment can be 0 or negative, which a logarithmic axis does not show.
   changeQuantity(event) {
     const quantity = event.target.value;
-    const isLinear = linearQuantities.includes(quantity);
+    const scaleOf = (wanted) => this.about.quantities.find(({ name }) => name === wanted).scale;
     const changes = { quantity };
-    if (isLinear !== linearQuantities.includes(this.store.state.quantity)) changes.yscale = isLinear ? 'linear' : 'log';
+    if (scaleOf(quantity) !== scaleOf(this.store.state.quantity)) changes.yscale = scaleOf(quantity);
     this.store.set(changes, { event });
   }
 
@@ -172,9 +162,16 @@ export class CurvePanel {
   }
 
   bodyFor(state, line, isLive = false) {
-    const points = Math.min(isLive ? hastyPoints : curvePoints, this.about.limits.points);
+    const fast = isLive ? hastyPoints : curvePoints;
+    const slow = line === 'optimal-ridge' ? slowestPoints : slowPoints;
+    const points = Math.min(this.comesInParts(state) ? slow : fast, this.about.limits.points);
     const { axis, from, to, xscale: scale, quantity } = state;
     return { problem: curveProblem(state, this.about.defaults), axis, from, to, scale, points, line, quantity };
+  }
+
+  // An exported page has a grid of answers, which takes no time.
+  comesInParts(state) {
+    return isSlow(state, this.about) && !this.about.offline;
   }
 
   refresh(state, cause) {
@@ -191,12 +188,15 @@ export class CurvePanel {
     const full = JSON.stringify(this.bodyFor(state, 'exact'));
     const exact = this.answers.get('exact');
     // The full line may be there already, as when the ring is dragged along it.
-    this.slots.get('exact').ask(exact && exact.key === full ? JSON.parse(full) : body, { ...cause, state });
+    const wanted = exact && exact.key === full ? JSON.parse(full) : body;
+    // The current point does not wait for a slow line.
+    if (this.comesInParts(state)) this.onExact(state, { ...cause, state });
+    this.slots.get('exact').ask(wanted, { ...cause, state }, this.comesInParts(state));
   }
 
   answered(name, answer, context) {
     const { state } = context;
-    const frame = { axis: state.axis, from: state.from, to: state.to, xscale: state.xscale, quantity: state.quantity };
+    const frame = frameOf(state);
     this.answers.set(name, { answer, key: context.key, frame: JSON.stringify(frame) });
     this.board.clear(`curve ${name}`);
     if (name === 'exact') {
@@ -207,12 +207,12 @@ export class CurvePanel {
     }
     this.draw();
     if (name !== 'exact') return;
-    this.note(context.time);
-    if (!context.newer) {
-      this.onExact(state, context);
+    if (this.noted !== context.time) this.note(context.time);
+    if (!context.newer && !context.partial) {
+      if (!this.comesInParts(state)) this.onExact(state, context);
       this.askOthers(context);
       clearTimeout(this.bandTimer);
-      if (!context.live && !answer.band) this.bandTimer = setTimeout(() => this.askBands(state), bandPause);
+      if (!context.live && !answer.band && !this.comesInParts(state)) this.bandTimer = setTimeout(() => this.askBands(state), bandPause);
     }
   }
 
@@ -220,7 +220,7 @@ export class CurvePanel {
     if (state.quantity !== 'risk') return;
     for (const line of this.about.lines) {
       const slot = this.bandSlots.get(line.name);
-      if (slot && this.shows(line, state)) slot.ask(this.bodyFor(state, line.name));
+      if (slot && this.boxes.shows(line, state)) slot.ask(this.bodyFor(state, line.name));
     }
   }
 
@@ -239,7 +239,9 @@ export class CurvePanel {
     return [...(found.answer.notes || []), ...this.laterFor(name, found).notes];
   }
 
+  // How long the hand waited for something to be drawn.
   note(time) {
+    this.noted = time;
     window.firststepLatency.push(performance.now() - time);
     if (window.firststepLatency.length > latencies) window.firststepLatency.shift();
   }
@@ -248,23 +250,13 @@ export class CurvePanel {
     for (const line of this.about.lines) {
       const slot = this.slots.get(line.name);
       if (!slot || line.name === 'exact') continue;
-      if (this.shows(line, context.state)) {
-        slot.ask(this.bodyFor(context.state, line.name), { ...context, live: false });
+      if (this.boxes.shows(line, context.state)) {
+        slot.ask(this.bodyFor(context.state, line.name), { ...context, live: false }, this.comesInParts(context.state));
       } else {
         slot.cancel();
         this.board.clear(`curve ${line.name}`);
       }
     }
-  }
-
-  shows(line, state) {
-    return state.lines.includes(line.name) && this.offers(line, state);
-  }
-
-  // Not every line has every quantity, and the best ridge is no curve along the ridge.
-  offers(line, { quantity, axis }) {
-    if (line.name === 'optimal-ridge' && axis === 'ridge') return false;
-    return !line.quantities || line.quantities.includes(quantity);
   }
 
   failed(line, errors, context) {
@@ -289,7 +281,16 @@ export class CurvePanel {
 
   setSimulated(series) {
     this.simulated = series;
+    if (series.length && this.host.classList.contains('outdated')) this.clearLines();
     this.draw();
+  }
+
+  // Networks of a problem that the theory refuses stand alone, not beside lines of an older one.
+  clearLines() {
+    this.answers.clear();
+    this.point = null;
+    [this.frame, this.drawnState] = [frameOf(this.wanted), this.wanted];
+    this.host.classList.remove('outdated');
   }
 
   markerFor(state, exact) {
@@ -322,17 +323,12 @@ export class CurvePanel {
     const { axis, quantity, from, to, xscale } = this.frame;
     const frameKey = JSON.stringify(this.frame);
     const lines = [];
-    const levels = [];
     const notes = [];
     const exact = this.answers.get('exact');
     for (const line of this.about.lines) {
-      if (!this.shows(line, { ...state, quantity, axis })) continue;
+      if (!this.boxes.shows(line, { ...state, quantity, axis })) continue;
       const found = this.answers.get(line.name);
-      if (line.name === 'kernel-bound') {
-        const level = exact && exact.answer.kernel_lower_bound;
-        nodeById('level-kernel-bound').textContent = numberText(level, 3);
-        if (Number.isFinite(level)) levels.push({ label: line.label, y: level, color: line.color, dash: line.dash });
-      } else if (found && found.frame === frameKey) {
+      if (found && found.frame === frameKey) {
         const current = found.key === JSON.stringify(this.bodyFor(state, line.name));
         lines.push({ label: line.label, x: found.answer.x, y: found.answer.y, color: line.color, dash: line.dash || '',
           width: line.name === 'exact' ? 2.5 : current ? 2 : 1, extra: found.answer.extra,
@@ -340,14 +336,16 @@ export class CurvePanel {
         for (const note of this.notesOn(line.name, found)) if (!notes.includes(note)) notes.push(note);
       }
     }
+    const levels = exact ? this.boxes.levelsOf(exact.answer, { ...state, quantity, axis }) : { lines: [], levels: [] };
+    lines.push(...levels.lines);
     const points = this.simulated.map((series) => this.seriesFor(series, quantity)).filter((series) => series.x.length);
     const title = this.about.quantities.find((each) => each.name === quantity);
-    const isHidden = (series) => series.y.some((value) => value !== null && value <= 0);
-    if (state.yscale === 'log' && [...lines, ...points].some(isHidden)) notes.push(hiddenNote);
+    const isHidden = (series) => [series.y].flat().some((value) => value !== null && value <= 0);
+    if (state.yscale === 'log' && [...lines, ...points, ...levels.levels].some(isHidden)) notes.push(hiddenNote);
     this.chart.update({
       x: { label: axisTitle(this.fields.get(axis)), scale: xscale, range: [from, to] },
       y: { label: capitalised(title.label), scale: state.yscale, range: null },
-      lines, points, bars: [], levels, verticals: [], bands: [], marker: this.markerFor(state, exact), legend: true,
+      lines, points, bars: [], levels: levels.levels, verticals: [], bands: [], marker: this.markerFor(state, exact), legend: true,
     });
     // A line that came and went would move a slider under the finger.
     if (!this.isLive) this.warned = this.warning();
@@ -361,16 +359,16 @@ export class CurvePanel {
   }
 
   render(state) {
+    const offered = offeredIn(this.about.quantities, state, this.about).map(({ name, label }) => ({ value: name, label }));
+    const names = offered.map(({ value }) => value).join();
+    if (names !== this.offeredNames) fillSelect(nodeById('quantity'), offered);
+    this.offeredNames = names;
     nodeById('quantity').value = state.quantity;
     nodeById('axis').value = state.axis;
     nodeById('xscale').value = state.xscale;
     nodeById('yscale').value = state.yscale;
     writeNumber(nodeById('f-from'), state.from);
     writeNumber(nodeById('f-to'), state.to);
-    for (const line of this.about.lines) {
-      const box = nodeById(`line-${line.name}`);
-      box.checked = state.lines.includes(line.name);
-      box.disabled = !this.offers(line, state);
-    }
+    this.boxes.render(state);
   }
 }

@@ -3,40 +3,31 @@ import { HeatMap } from '../charts/heat.js';
 import { buildNode, fillSelect, listenTo, nodeById } from '../page/tools.js';
 import { numberIn, numberText, roundTo, writeNumber } from '../page/tools.js';
 import { axisOption, axisTitle, shortSymbol } from './curve.js';
+import { isSlow, offeredIn } from '../state/meaning.js';
+import { rowBatches } from '../state/parts.js';
 import { fieldValue, problemOf } from '../state/state.js';
 import { ComputingSign, errorsIn } from '../state/requests.js';
 import { nearestIn } from '../controls/sliders.js';
 import { nameBy } from '../page/words.js';
 
 // One more than a power of two, so that halving the distance of rows ends evenly.
-const mapRows = 33;
-const mapColumns = 33; // as fine as the rows
+const mapRows = 33; // and as many columns
+const slowRows = 17; // where every point takes long: a quarter of the points
 const largestBatch = 6; // rows of one question, so that the map is seen to grow
 const rememberedMaps = 8; // for those who go back and forth
 
 // Blue is better in all of them: a small risk, a large gain.
 const mapLooks = {
+  error_rate: { title: 'Error rate', palette: 'sequential', colorScale: 'linear', contours: [] },
+  error_gain: { title: 'Gain in error rate over random features', palette: 'diverging-reversed', colorScale: 'linear',
+    contours: [{ value: 0, label: 'gain 0', color: 'black', dash: '' }] },
+  test_loss: { title: 'Test loss', palette: 'sequential', colorScale: 'log', contours: [] },
   risk: { title: 'Risk', palette: 'sequential', colorScale: 'log', contours: [] },
   gain: { title: 'Gain over random features', palette: 'diverging-reversed', colorScale: 'linear',
     contours: [{ value: 0, label: 'gain 0', color: 'black', dash: '' }] },
   ratio: { title: 'Risk / kernel lower bound', palette: 'diverging', colorScale: 'log',
     contours: [{ value: 1, label: 'kernel bound', color: 'black', dash: '' }] },
 };
-
-// 0, 32, 16, 8, 24, 4, 12, ...: the distance of the rows halves; batches grow, so that the first
-// rows are there soon.
-export function rowBatches(count, largest) {
-  const seen = new Set();
-  const batches = [];
-  for (let distance = 2 ** Math.floor(Math.log2(count - 1)), size = 1; distance >= 1; distance /= 2, size *= 2) {
-    const rows = [];
-    for (let row = 0; row < count; row += distance) if (!seen.has(row)) rows.push(row);
-    rows.forEach((row) => seen.add(row));
-    const most = Math.min(size, largest);
-    for (let start = 0; start < rows.length; start += most) batches.push(rows.slice(start, start + most));
-  }
-  return batches;
-}
 
 export class MapPanel {
   constructor({ api, about, store, board }) {
@@ -59,8 +50,6 @@ export class MapPanel {
         });
       }
     }
-    const looks = Object.entries(mapLooks).map(([value, { title }]) => ({ value, label: title }));
-    fillSelect(nodeById('f-map_quantity'), looks);
     listenTo('f-map_quantity', 'change', (event) => store.set({ map_quantity: event.target.value }, { event }));
     nameBy(nodeById('f-map_quantity'), nodeById('t-map_quantity'));
     listenTo('map-to-curve', 'click', () => store.set({ tab: 'curve' }));
@@ -99,7 +88,8 @@ export class MapPanel {
     const problem = { ...problemOf(state), [state.map_x]: defaults[state.map_x], [state.map_y]: defaults[state.map_y] };
     const axis = (name, count) => ({ axis: state[name], from: state[`${name}_from`], to: state[`${name}_to`],
       scale: this.scaleOf(state, name), count });
-    return { problem, x: axis('map_x', mapColumns), y: axis('map_y', mapRows), quantity: state.map_quantity };
+    const count = isSlow(state, this.about) ? slowRows : mapRows;
+    return { problem, x: axis('map_x', count), y: axis('map_y', count), quantity: state.map_quantity };
   }
 
   scaleOf(state, name) {
@@ -117,12 +107,12 @@ export class MapPanel {
     if (this.current) this.current.controller.abort();
     this.board.clear('map');
     const known = this.memory.get(key);
-    const none = Array.from({ length: mapRows }, () => null);
+    const none = Array.from({ length: request.y.count }, () => null);
     this.current = known || { key, request, x: null, y: null, values: none, done: 0, notes: [] };
     this.current.controller = new AbortController();
     if (!this.current.x) nodeById('map-chart').classList.add('outdated');
     this.draw();
-    if (this.current.done < mapRows) this.fill(this.current);
+    if (this.current.done < request.y.count) this.fill(this.current);
   }
 
   // Leaving the tab frees the machine; coming back goes on where it stopped.
@@ -135,8 +125,9 @@ export class MapPanel {
 
   async fill(job) {
     const { signal } = job.controller;
-    const largest = Math.max(1, Math.min(largestBatch, Math.floor(this.about.limits.map_points / mapColumns)));
-    const missing = rowBatches(mapRows, largest).map((rows) => rows.filter((row) => job.values[row] === null));
+    const { count } = job.request.y;
+    const most = count === slowRows ? 1 : Math.min(largestBatch, Math.floor(this.about.limits.map_points / count));
+    const missing = rowBatches(count, Math.max(1, most)).map((rows) => rows.filter((row) => job.values[row] === null));
     const queue = this.about.offline ? [[0]] : missing.filter((rows) => rows.length);
     const isCurrent = () => !signal.aborted && this.current === job;
     const lane = async () => {
@@ -165,7 +156,7 @@ export class MapPanel {
     answer.rows.forEach((row, index) => { job.values[row] = answer.values[index]; });
     job.done += answer.rows.length;
     // An exported page has a grid of its own and gives all of it at once.
-    if (this.about.offline) [job.values, job.done] = [answer.values, mapRows];
+    if (this.about.offline) [job.values, job.done] = [answer.values, job.request.y.count];
     for (const note of answer.notes || []) if (!job.notes.includes(note)) job.notes.push(note);
     this.remember(job);
     this.sign.renew();
@@ -192,7 +183,8 @@ export class MapPanel {
       range: this.rangeOf(job, look), contours: look.contours,
       marker: { x: fieldValue(state, state.map_x), y: fieldValue(state, state.map_y) },
     });
-    nodeById('map-progress').textContent = job.done < mapRows ? `${job.done} of ${mapRows} rows` : '';
+    const { count } = job.request.y;
+    nodeById('map-progress').textContent = job.done < count ? `${job.done} of ${count} rows` : '';
     nodeById('map-notes').replaceChildren(...job.notes.slice(0, 3).map((note) => buildNode('p', {}, note)));
   }
 
@@ -215,6 +207,11 @@ export class MapPanel {
       writeNumber(nodeById(`f-${name}_from`), state[`${name}_from`]);
       writeNumber(nodeById(`f-${name}_to`), state[`${name}_to`]);
     }
+    const offered = offeredIn(this.about.map_quantities, state, this.about).map(({ name }) => name);
+    if (offered.join() !== this.offered) {
+      fillSelect(nodeById('f-map_quantity'), offered.map((name) => ({ value: name, label: mapLooks[name].title })));
+    }
+    this.offered = offered.join();
     nodeById('f-map_quantity').value = state.map_quantity;
     const place = (axis) => `${shortSymbol(this.fields.get(axis))} = ${numberText(fieldValue(state, axis))}`;
     const places = `${place(state.map_x)}, ${place(state.map_y)}`;

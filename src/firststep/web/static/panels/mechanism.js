@@ -95,8 +95,8 @@ export class MechanismPanel {
       y: { label: '', scale: 'linear', range: null },
       lines: [
         { label: 'density of κ', x: kappa, y: faint, color: 'grey', dash: '1 3', width: 1 },
-        { label: 'teacher E[y|κ]', x: kappa, y: target, color: 'black', dash: '6 4', width: 2 },
-        { label: 'learned m(κ)', x: kappa, y: learned, color: 'blue', dash: '', width: 2.5 },
+        { label: 'target E[y | κ]', x: kappa, y: target, color: 'black', dash: '6 4', width: 2 },
+        { label: 'learned E[f | κ]', x: kappa, y: learned, color: 'blue', dash: '', width: 2.5 },
       ],
       points: [], bars: [], levels: [], verticals: [], bands: [], marker: null, legend: true,
     });
@@ -135,14 +135,19 @@ export class MechanismPanel {
     const below = values.filter((value) => value < smallest).length;
     const left = below ? ` ${below} values below ${numberText(smallest, 2)} are not shown.` : '';
     const largest = `largest value ${numberText(values[0])}`;
-    const foretold = outlier === null ? 'No outlier predicted' : `Predicted outlier ${numberText(outlier)}`;
+    const outlierText = outlier === null ? 'No outlier predicted' : `Predicted outlier ${numberText(outlier)}`;
+    const foretold = answer.edge ? outlierText : 'No prediction here';
     const size = `One network, d = ${dimension}, N = ${width}`;
     nodeById('weights-caption').textContent = `${size}. ${foretold}, ${largest}.${left}`;
     this.showNotes('weights-notes', answer.notes);
   }
 
-  drawSplit({ split, total }) {
+  drawSplit({ split, total, split_note: note }) {
     const bar = nodeById('split');
+    if (note) {
+      bar.replaceChildren(buildNode('p', { class: 'soft' }, note));
+      return;
+    }
     const shown = split.filter((part) => part.value !== null);
     const whole = shown.reduce((sum, part) => sum + Math.max(part.value, 0), 0) || 1;
     const pieces = [];

@@ -94,6 +94,23 @@ export function offlineApi(shipped, refuse) {
       is_flagged: !(share <= shipped.flagged_above) };
   }
 
+  // A number, or the values of an array along the axis.
+  function levelsOf(quantity, along) {
+    const shown = shipped.about.lines.filter((line) => line.level && line.quantities.includes(quantity));
+    const there = shown.filter(({ name }) => name in shipped.levels);
+    return Object.fromEntries(there.map(({ name }) => (
+      [name, typeof shipped.levels[name] === 'string' ? along(shipped.levels[name]) : shipped.levels[name]])));
+  }
+
+  // What is said of a point besides its quantities, where the file has it.
+  function besides(at) {
+    const known = {};
+    for (const [name, of] of Object.entries(shipped.besides)) {
+      known[name] = typeof of === 'string' ? grid.number(of, at) : of;
+    }
+    return known;
+  }
+
   async function curve(body) {
     const at = grid.places(body.problem);
     const places = chosen(body.axis, body.from, body.to, ['from', 'to']);
@@ -103,19 +120,14 @@ export function offlineApi(shipped, refuse) {
     const y = along(name);
     const errors = arrayName(body.line, 'model_error');
     const band = body.quantity === 'risk' && grid.arrays[errors] ? bandAround(y, along(errors)) : null;
-    return {
-      x: places.map((place) => grid.axes[body.axis][place]), y, band,
-      extra: {}, notes: [], kernel_lower_bound: shipped.kernel_lower_bound,
-    };
+    const levels = body.line === 'exact' ? levelsOf(body.quantity, along) : {};
+    return { x: places.map((place) => grid.axes[body.axis][place]), y, band, extra: {}, notes: [], levels };
   }
 
   async function point(body) {
     const at = grid.places(body.problem);
-    const known = {
-      kernel_lower_bound: shipped.kernel_lower_bound,
-      random_features_risk: grid.number('still_risk', at),
-    };
-    for (const { name } of shipped.about.quantities) known[name] = grid.number(name, at);
+    const known = besides(at);
+    for (const { name } of shipped.about.quantities) if (grid.arrays[name]) known[name] = grid.number(name, at);
     const { share, ...error } = errorAt(at, known.risk);
     Object.assign(known, error);
     const parts = grid.row('split', at, ['alpha', 'step', 'ridge']);
@@ -123,9 +135,9 @@ export function offlineApi(shipped, refuse) {
       ...known,
       values: shipped.point.values.filter((word) => word.name in known)
         .map((word) => ({ ...word, value: known[word.name], ...(word.name === 'model_error' ? { share } : {}) })),
-      kappa: shipped.kappa, density: shipped.density, total: shipped.total, notes: [],
+      kappa: shipped.kappa, density: shipped.density, total: shipped.total, split_note: shipped.split_note, notes: [],
       learned: grid.row('learned', at, ['alpha', 'step', 'ridge']), target: grid.row('target', at, ['step']),
-      split: shipped.point.split.map((word) => ({ ...word, value: parts[shipped.split.indexOf(word.name)] })),
+      split: (shipped.split_note ? [] : shipped.point.split).map((word) => ({ ...word, value: parts[shipped.split.indexOf(word.name)] })),
     };
   }
 
@@ -134,7 +146,8 @@ export function offlineApi(shipped, refuse) {
     const [low, high, outlier] = grid.row('marks', at, ['step']);
     const there = (value) => value !== null;
     return {
-      dimension: shipped.dimension, width: Math.round(shipped.dimension * grid.axes.beta[at.beta]), notes: [],
+      dimension: shipped.dimension, width: Math.round(shipped.dimension * grid.axes.beta[at.beta]),
+      notes: shipped.weights_notes,
       values: grid.row('weights', at, ['step']).filter(there), before: grid.row('before', at, []).filter(there),
       edge: high === null ? null : [low, high], outlier,
     };
@@ -144,11 +157,11 @@ export function offlineApi(shipped, refuse) {
     const at = grid.places(body.problem);
     const across = chosen(body.x.axis, body.x.from, body.x.to, ['x', 'x']);
     const up = chosen(body.y.axis, body.y.from, body.y.to, ['y', 'y']);
-    const quantity = body.quantity === 'gain' ? 'gain' : 'risk';
-    const unit = body.quantity === 'ratio' ? shipped.kernel_lower_bound : 1;
     const cell = (row, column) => {
-      const value = grid.number(quantity, { ...at, [body.x.axis]: column, [body.y.axis]: row });
-      return value === null ? null : value / unit;
+      const place = { ...at, [body.x.axis]: column, [body.y.axis]: row };
+      if (body.quantity !== 'ratio') return grid.number(body.quantity, place);
+      const value = grid.number('risk', place);
+      return value === null ? null : value / shipped.levels['kernel-bound'];
     };
     return {
       x: across.map((place) => grid.axes[body.x.axis][place]), y: up.map((place) => grid.axes[body.y.axis][place]),

@@ -2,9 +2,15 @@
 // their field.
 import { nodeById } from '../page/tools.js';
 
-const patience = 400; // ms that a question of the same gesture may still be waited for
+// ms that a question of the same gesture may still be waited for: a slow curve that is given up
+// whenever the hand moves on would never be seen
+export const patience = 1500;
 const rememberedAnswers = 80; // a gesture and its undo ask for the same again
-const busyAnswers = [429, 503];
+
+// Too much to do, or a worker that ended: worth another try.
+export function isBusyAnswer(error) {
+  return [429, 503].includes(error.status);
+}
 
 export class Slot {
   constructor(send, { onAnswer, onError, onBusy = () => {} }) {
@@ -63,7 +69,7 @@ export class Slot {
 
   failed(task, error) {
     if (this.running !== task || error.name === 'AbortError') return;
-    if (busyAnswers.includes(error.status) && task.tries < 3 && !this.waiting) {
+    if (isBusyAnswer(error) && task.tries < 3 && !this.waiting) {
       task.tries += 1;
       setTimeout(() => this.running === task && this.begin(task), 300 * task.tries);
       return;
@@ -181,6 +187,7 @@ export class ComputingSign {
   set(name, isBusy) {
     if (isBusy) this.busy.add(name);
     else this.busy.delete(name);
+    this.host.setAttribute('aria-busy', String(this.busy.size > 0));
     if (!this.busy.size) {
       clearTimeout(this.timer);
       this.timer = null;

@@ -1,9 +1,13 @@
 // What is being looked at: one flat state, its history, and its form in the address of the page.
 
-export const problemNames = []; // the fields of a problem, named by the library before anything is drawn
+// The fields of a problem, named by the library before anything is drawn; those that came later are
+// left out of a link at their defaults, which never change.
+export const problemNames = [];
+const laterNames = new Set();
 
 export function learnFields(about) {
   problemNames.splice(0, Infinity, ...about.fields.map((field) => field.name));
+  for (const field of about.fields) if (field.later) laterNames.add(field.name);
 }
 
 const longestText = 300; // of a link; the library says what is too long for an expression
@@ -38,7 +42,7 @@ export function hashOf(state, defaults) {
   const parts = new URLSearchParams();
   for (const name of Object.keys(defaults)) {
     const differs = !sameValue(state[name], defaults[name]);
-    if (differs || problemNames.includes(name)) parts.set(name, valueText(name, state[name]));
+    if (differs || (problemNames.includes(name) && !laterNames.has(name))) parts.set(name, valueText(name, state[name]));
   }
   return '#' + parts.toString().replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%2A', '*');
 }
@@ -59,7 +63,8 @@ function choicesOf(about, field, name) {
 function readValue(name, text, about) {
   const field = about.fields.find((each) => each.name === name);
   const kind = field ? field.kind : typeof about.defaults[name];
-  if (kind === 'activation' || kind === 'readout') {
+  if (kind === 'switch') return { true: true, false: false }[text];
+  if (kind === 'activation' || kind === 'readout' || kind === 'law') {
     return text.length > 0 && text.length <= longestText ? text : undefined;
   }
   if (field && field.optional && text === 'same') return null;
