@@ -162,7 +162,7 @@ class Averages(NamedTuple):
     mean: float
 
 
-def _binary(loss: Loss, problem: Problem, at: Overlaps) -> tuple[np.ndarray, ...]:
+def binary(loss: Loss, problem: Problem, at: Overlaps) -> tuple[np.ndarray, ...]:
     """Of both labels, stacked: y, w, mass Z and mass Z'."""
     root, width = math.sqrt(at.q), math.sqrt(1 - at.m**2 / at.q)
     places = np.array([0.0, -loss.zero * at.V, *loss.kinks(at.V)])
@@ -189,14 +189,14 @@ def _binary(loss: Loss, problem: Problem, at: Overlaps) -> tuple[np.ndarray, ...
 def _averages(loss: Loss, problem: Problem, at: Overlaps) -> Averages:
     if not problem.labels.is_binary:
         return _real_averages(loss, problem, at)
-    y, w, Z, Zp = _binary(loss, problem, at)
+    y, w, Z, Zp = binary(loss, problem, at)
     point, slope = loss.proximal(y, w, at.V)
     g = (point - w) / at.V
     bend = (1 - slope) / at.V
     return Averages(*(float(np.sum(each)) for each in (Z * bend, Z * g * g, Zp * g, Z * g)))
 
 
-def _real(
+def real(
     loss: Loss, problem: Problem, at: Overlaps, V: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """u, the residuals x = y - w given u, and masses: x is Gaussian of mean t(u) - m u - b and
@@ -215,7 +215,7 @@ def _real_averages(loss: Loss, problem: Problem, at: Overlaps) -> Averages:
     """Z' g = E g (u - w0)/V0, w0 = (m/q)(w - b); given u, E (w - m u - b) g = -(q - m^2) E dg/dx,
     as w and x have the covariance -(q - m^2).
     """
-    u, x, mass = _real(loss, problem, at, at.V)
+    u, x, mass = real(loss, problem, at, at.V)
     zero = np.zeros_like(x)
     point, slope = loss.proximal(x, zero, at.V)  # only y - w counts
     g, bend = point / at.V, (1 - slope) / at.V
@@ -291,7 +291,8 @@ def random_features(problem: Problem, damping: float = 0.7) -> Answer:
         R = 1 / (r + Vh * spectrum.omega)
         power = qh * spectrum.omega + mh**2 * spectrum.shared + alpha * stiff * found.mean**2
         power = power * R**2
-        b = 0.0
+        if is_free and found.bend == 0:
+            raise Failed("all margins are violated: the constant is not unique")
         if is_free:
             b = at.b + found.mean / found.bend
         else:  # b = K E g(b), one step of Newton's method
@@ -330,14 +331,14 @@ def _between(at: Overlaps, new: Overlaps, damping: float) -> Overlaps:
 def _answer(loss: Loss, problem: Problem, at: Overlaps, told: tuple[float, float]) -> Answer:
     alignment = at.m / math.sqrt(at.q + at.b**2)
     if problem.labels.is_binary:
-        y, w, Z, _ = _binary(loss, problem, at)
+        y, w, Z, _ = binary(loss, problem, at)
         point = loss.proximal(y, w, at.V).point
         losses = [float(np.sum(Z * loss.value(y, each))) for each in (point, w)]
         rates = [float(np.sum(Z * (y * each < 0))) for each in (w, point)]
         return Answer(*losses, *rates, math.nan, alignment, *told)
     found = []
     for V in (at.V, 0.0):
-        _, x, mass = _real(loss, problem, at, V)
+        _, x, mass = real(loss, problem, at, V)
         zero = np.zeros_like(x)
         point = loss.proximal(x, zero, V).point if V else zero
         found.append(float(np.sum(mass * loss.value(x, point))))
