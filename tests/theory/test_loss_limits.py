@@ -338,7 +338,6 @@ def assert_nothing_beats_bayes(problem: Problem) -> None:
     assert found.direction_error_rate >= found.bayes_error_rate - 1e-9
     assert found.test_loss >= least_losses(problem)[problem.loss.name] - 1e-3
     assert found.test_loss >= found.training_loss
-    assert found.training_error_rate <= 0.5
     assert 0 < found.degrees_of_freedom < 1
 
 
@@ -348,7 +347,7 @@ def test_nothing_beats_bayes(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12, 150))
+@pytest.mark.parametrize("seed", range(12, 72))
 def test_nothing_beats_bayes_all_over(seed: int) -> None:
     assert_nothing_beats_bayes(drawn(np.random.default_rng(seed)))
 
