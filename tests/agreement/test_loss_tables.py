@@ -29,7 +29,7 @@ EXCEPTIONS = {
 # Of the other code's theory: what it is printed with, what it leaves of nodes of kappa, and for
 # networks the terms of order 1/d that ours has and it has not.
 LAYER_SHARE, NETWORK_SHARE = 4e-4, 1.8
-STIFF = {"L8 logistic sign, flip 0.05 1e-05": 2e-3, "L8 squared-hinge sign, flip 0.05 1e-05": 5e-3}
+STIFF = {"L8 squared-hinge sign, flip 0.05 1e-05": 5e-3}  # one of two digits
 # Of our own simulations: rows, and how many replicates.
 SIMULATED = {
     "L1 hinge sign 0.01": 20,
