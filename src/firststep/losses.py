@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 _PROXIMAL_STEPS = 6  # Newton steps of the logistic proximal point: 5 reach 1e-12 for V up to 1e12
 _PROXIMAL_END = 1e-7  # of the last step, which leaves its square
-# Where the logistic score is cut: numbers of fits are then right to 1e-5 with ridges down to 1e-6,
-# and to some percent without.
+# Where the logistic score is cut, beside its ends and in between: fits with ridges down to 1e-6 are
+# then right to 1e-5, and otherwise to some percent.
 _TAILS = (3.0, 12.0)
 _SPACED = tuple(3.0**power for power in range(1, 9))
 
@@ -232,23 +232,8 @@ class Logistic(Loss):
     def score(
         self, y: Float[Array, "*s"], f0: Float[Array, "*s"], leverage: Float[Array, "*s"]
     ) -> Score:
-        """Newton's method for u = q + (V/2) sigmoid(-u), where u > 0; elsewhere -u is what u is at
-        -q - V/2. It is monotone from below: from the middle it can fall into two-cycles. As
-        sigmoid(-u) > exp(-u)/2 there, u > q + W(x) > log(V/4) - log(log x), x = (V/4) exp(-q).
-        """
-        xp, q, half = library_of(f0).xp, y * f0, leverage / 2
-        right = q > -half / 2
-        near = xp.where(right, q, -q - half)
-        scale = xp.log(xp.maximum(half / 2, 1e-300))
-        bound = scale - xp.log(xp.maximum(scale - near, 1.0))
-        u = xp.maximum(0.0, xp.where(scale - near > 1, xp.maximum(near, bound), near))
-        for _ in range(_PROXIMAL_STEPS):
-            tail = _sigmoid(-u)
-            move = (u - near - half * tail) / (1 + half * tail * (1 - tail))
-            u = u - move
-            if xp is np and not np.any(abs(move) > _PROXIMAL_END):
-                break
-        u = xp.where(right, u, -u)
+        """u = q + (V/2) sigmoid(-u)."""
+        u = _logistic_point(y * f0, leverage / 2)
         tail = _sigmoid(-u)
         bend = tail * _sigmoid(u) / 2
         return Score(y * tail / 2, bend / (1 + leverage * bend), y * u)
@@ -331,6 +316,32 @@ class SquaredHinge(Loss):
 
 def _sigmoid(u: Float[Array, "*s"]) -> Float[Array, "*s"]:
     return library_of(u).special.expit(u)
+
+
+def _logistic_point(q: Float[Array, "*s"], half: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """Newton's method for u = q + half sigmoid(-u), where u > 0; elsewhere -u is what u is at
+    -q - half. It is monotone from below: from the middle it can fall into two-cycles. As
+    sigmoid(-u) > exp(-u)/2 there, u > q + W(x) > log(half/2) - log(log x), x = (half/2) exp(-q).
+    """
+    xp = library_of(q).xp
+    right = q > -half / 2
+    near = xp.where(right, q, -q - half)
+    scale = xp.log(xp.maximum(half / 2, 1e-300))
+    bound = scale - xp.log(xp.maximum(scale - near, 1.0))
+    u = xp.maximum(0.0, xp.where(scale - near > 1, xp.maximum(near, bound), near))
+    for _ in range(_PROXIMAL_STEPS):
+        move = _logistic_step(u, near, half)
+        u = u - move
+        if xp is np and not np.any(abs(move) > _PROXIMAL_END):
+            break
+    return xp.where(right, u, -u)
+
+
+def _logistic_step(
+    u: Float[Array, "*s"], q: Float[Array, "*s"], half: Float[Array, "*s"]
+) -> Float[Array, "*s"]:
+    tail = _sigmoid(-u)
+    return (u - q - half * tail) / (1 + half * tail * (1 - tail))
 
 
 ALLOWED = "square, logistic, hinge, squared-hinge, huber:DELTA or quantile:THETA"
