@@ -77,6 +77,18 @@ def test_the_score_is_that_of_the_proximal_point(text: str, leverage: float) -> 
     assert np.sum(np.abs(score.slope - slope) > 1e-5) <= 1  # one may sit beside a kink
 
 
+@pytest.mark.parametrize("leverage", [1e-6, 1.0, 1e3, 1e7, 1e10])
+def test_logistic_proximal_points_of_any_leverage(leverage: float) -> None:
+    """u = q + (V/2) sigmoid(-u), wherever q is."""
+    ends = np.array([0.0, -0.25, -0.5])[:, None] * leverage
+    far = np.linspace(-1.5, 1, 500) * leverage
+    q = np.concatenate([(ends + np.linspace(-60, 60, 500)).ravel(), far])
+    u = loss_of("logistic").score(np.ones_like(q), q, np.full_like(q, leverage)).point
+    left = u - q - leverage / 2 * special.expit(-u)
+    rate = 1 + leverage / 2 * special.expit(u) * special.expit(-u)
+    assert np.abs(left / rate).max() < 1e-12 + 1e-15 * np.abs(q).max()
+
+
 @pytest.mark.parametrize("leverage", LEVERAGES)
 @pytest.mark.parametrize("text", ["square", "logistic", "hinge", "squared-hinge"])
 def test_where_a_proximal_point_changes_its_sign(text: str, leverage: float) -> None:
