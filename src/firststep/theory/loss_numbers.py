@@ -27,6 +27,16 @@ def has_other_loss(problem: Problem) -> bool:
     return problem.loss.name != "square" or problem.intercept
 
 
+def main_number(problem: Problem) -> str:
+    """What is asked of a problem unless something else is: the error rate of binary labels, the
+    test loss of another loss of real ones (a quantile is not a mean, and its risk says little), the
+    risk of ridge regression.
+    """
+    if problem.labels.is_binary:
+        return "error_rate"
+    return "test_loss" if has_other_loss(problem) else "risk"
+
+
 def shown_of(problem: Problem) -> dict[str, str]:
     """Those that say something of a problem: none for ridge regression on real labels."""
     if problem.labels.is_binary:

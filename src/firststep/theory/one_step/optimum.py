@@ -15,7 +15,7 @@ from firststep.checks import choice, number
 from firststep.errors import InvalidParameter, NotConverged, nearest
 from firststep.problem import Problem
 from firststep.results import Shown, per_cent, plain
-from firststep.theory.loss_numbers import has_other_loss
+from firststep.theory.loss_numbers import has_other_loss, main_number
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
 
@@ -31,8 +31,7 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 LOSS_RIDGES = (1e-6, 1e4)  # with another loss: below, its iteration is slow
 LIMITS = ("0", "infinity")
-# What may be minimised: the risk by default, the error rate of binary labels, the test loss of
-# another loss of real ones (a quantile is not a mean, and its risk says little).
+# What may be minimised; by default ``main_number`` of the problem.
 OBJECTIVES = ("risk", "test_loss", "error_rate")
 _FINEST = 0.01  # of log10: the last stencil, from which the curvature is read
 _POINTS = {1: 41, 2: 15}  # of the first grid along each axis: valleys are wider than its cells
@@ -183,7 +182,7 @@ def _objective(problem: Problem, given: object) -> str:
     """The number to minimise, or what speaks against it."""
     binary = problem.labels.is_binary
     if given is None:
-        return "error_rate" if binary else "test_loss" if has_other_loss(problem) else "risk"
+        return main_number(problem)
     name = choice("objective", str(given).replace("-", "_"), OBJECTIVES)
     if name == "error_rate" and not binary:
         hint = "real labels have no error rate: try labels sign"
