@@ -88,7 +88,7 @@ def known_threshold(asked: Problem) -> float:
             found += float(np.sum(mass * probability * ((1 + a**2) * ndtr(a) + a * density)))
         return found
 
-    # t > 0 wants labels of the wrong sign; beyond 20 not one in a hundred labels is flipped
+    # t < 0, since y g > 0 is the likelier; -1 or so, and far more only for labels that are certain
     best = minimize_scalar(missed, bounds=(-20.0, 0.0), method="bounded", options={"xatol": 1e-10})
     return 1 / float(best.fun)
 
@@ -195,8 +195,8 @@ class Separability(Figure):
 
 def draw_map(chosen: Map, rows: Sequence[Row], scale: Scale, axes: Axes) -> Any:
     """Colours of the theory, its threshold, those that are known, and the checks."""
-    across = np.linspace(*RATIOS.ends, scale.points * 4 + 1)
-    up = np.geomspace(*chosen.y.ends, scale.points * 2 + 1)
+    across = np.linspace(*RATIOS.ends, scale.points * 3 + 1)
+    up = np.geomspace(*chosen.y.ends, scale.points * 2)
     ratios, ys = (each.ravel() for each in np.meshgrid(across, up))
     rates = chosen.training_error_rate(ratios, ys, scale.dimension).reshape(len(up), -1)
     shown = axes.pcolormesh(across, up, rates, shading="gouraud", **COLORS)
@@ -256,6 +256,6 @@ FIGURE = Separability(
     ),
     panels=lambda _: PANELS,
     quick=Scale(dimension=200, replicates=6, points=4),
-    full=Scale(dimension=400, replicates=8, points=6, full=True),
+    full=Scale(dimension=400, replicates=8, points=8, full=True),
     size=(4.9, 4.2),
 )
