@@ -24,6 +24,7 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "examples"
 NAMES = (
     "a_sweep_on_a_cluster",
+    "classification",
     "reproduce_a_figure",
     "tour",
     "your_own_activation",

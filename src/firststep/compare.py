@@ -157,7 +157,7 @@ def _finite_size(found: Prediction) -> str:
         return line
     main = np.ravel(found.model_error)[flagged]
     worst = flagged[
-        int(np.argmax(main / np.abs(np.ravel(getattr(found, found.main_number)))[flagged]))
+        int(np.argmax(main / np.abs(np.ravel(getattr(found, found.model_error_of)))[flagged]))
     ]
     return f"{line}; {np.ravel(found.model_error_reason)[worst]}"
 

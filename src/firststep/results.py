@@ -327,28 +327,55 @@ class Baselines(Shown):
     def kernel_lower_bound(self) -> float:
         return self.simulations[0].kernel_lower_bound
 
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        """What the table shows: risks of ridge regression, losses and error rates beyond it."""
+        problem = self.simulations[0].problem
+        if problem.is_plain:
+            return "risk", "training_error"
+        rates = ("error_rate", "training_error_rate") if problem.labels.is_binary else ()
+        # A score of margins is no estimate of the label: its squared distance says little.
+        risk = () if problem.loss.is_margin else ("risk",)
+        return *rates, "test_loss", "training_loss", *risk
+
+    @property
+    def bayes_error_rate(self) -> float:
+        """What no classifier can beat; nan of real labels, and of teachers and inputs for which it
+        is not known.
+        """
+        first = self.simulations[0]
+        other = first.options.get("teacher_terms") or first.options.get("inputs") != "gaussian"
+        return math.nan if other else first.problem.bayes_error_rate
+
     def to_dict(self) -> dict[str, Any]:
         found = [each.to_dict() for each in self.simulations]
         first = found[0]
         own = ("model", "options", "risk", "risk_test_error", "training_error", "seconds")
+        losses = tuple(name for name in LOSSES if name in first)
+        known = {} if math.isnan(self.bayes_error_rate) else plain_fields(self, "bayes_error_rate")
         return {
             "problem": first["problem"],
             **asdict(self.simulations[0].sizes),
             **{key: first[key] for key in ("replicates", "seed", "kernel_lower_bound")},
-            "baselines": [{key: each[key] for key in own} for each in found],
+            **known,
+            "baselines": [{key: each[key] for key in (*own, *losses)} for each in found],
             "seconds": sum(each.seconds for each in self),
             "versions": first["versions"],
             "interrupted": any(each.interrupted for each in self),
         }
 
-    def rows(self) -> Iterator[tuple[str, str, str, str]]:
-        """The lines of the table: model, ridge, risk, training error."""
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """The lines of the table: model, ridge, then what the head names."""
+        names = self._columns
         for each in self.simulations:
-            columns = (each.problem.ridges, each.risk.texts(), each.training_error.texts())
-            for ridge, risk, training in zip(*columns, strict=True):
-                yield each.model, f"{ridge:.4g}", risk, training
+            columns = (each.problem.ridges, *(getattr(each, name).texts() for name in names))
+            for ridge, *texts in zip(*columns, strict=True):
+                yield each.model, f"{ridge:.4g}", *texts
+        beside = [""] * (len(names) - 1)
         if math.isfinite(self.kernel_lower_bound):
-            yield "kernel lower bound", "", f"{self.kernel_lower_bound:.6g}", ""
+            yield "kernel lower bound", "", f"{self.kernel_lower_bound:.6g}", *beside
+        if math.isfinite(self.bayes_error_rate):
+            yield "Bayes error", "", f"{self.bayes_error_rate:.6g}", *beside
 
     @property
     def title(self) -> str:
@@ -357,7 +384,8 @@ class Baselines(Shown):
 
     @property
     def head(self) -> Sequence[str]:
-        return "model", "ridge", "test risk", "training error"
+        words = {"risk": "test risk"}
+        return "model", "ridge", *(words.get(n, n.replace("_", " ")) for n in self._columns)
 
     def notes(self) -> Iterator[str]:
         if any(each.interrupted for each in self):

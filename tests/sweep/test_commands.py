@@ -102,6 +102,17 @@ def test_plots_and_their_refusals(file: Path, capsys: pytest.CaptureFixture[str]
         assert message in capsys.readouterr().err
 
 
+def test_a_sweep_of_classifiers(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A field that came later may be an axis, also where it is at its default."""
+    text = SMALL.replace("alpha0 = 2", 'alpha0 = 2\nlabels = "sign"\nalpha = 2')
+    axes = 'loss = ["square", "logistic"]\nintercept = [false, true]\nridge = [0.1, 1]\n'
+    file.write_text(f"{text.split('alpha = [')[0]}{axes}[simulate]{text.split('[simulate]')[1]}")
+    assert run(["sweep", "run", str(file), "--workers", "1"]) == 0
+    assert "loss square" in capsys.readouterr().out
+    assert run(["sweep", "plot", str(file)]) == 0
+    assert Path("small.png").exists()
+
+
 def test_too_many_lines_say_what_to_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "many.toml"
     path.write_text(

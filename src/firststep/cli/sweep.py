@@ -154,15 +154,21 @@ def plot(
     *,
     store: Place = None,
     x: Annotated[str | None, Parameter(help="axis to draw along; default: the longest one")] = None,
-    y: Annotated[str, Parameter(help="risk, training_error, alignment, ...")] = "risk",
+    y: Annotated[
+        str | None,
+        Parameter(
+            help="risk, training_error, error_rate, alignment, ...; default: the error rate of "
+            "binary labels, the test loss of other losses of real ones, the risk else"
+        ),
+    ] = None,
     where: Annotated[list[str] | None, several("fix a field: --where ridge=0.01 step=2")] = None,
     out: Annotated[
         Path | None,
         Parameter(help="picture; .png, .pdf or .svg; default: the experiment's name with .png"),
     ] = None,
 ) -> int:
-    """Draw a quantity along an axis: theory as lines, simulation as points with one standard
-    error.
+    """Draw a quantity along an axis: theory as lines, simulation as points with one standard error;
+    beside error rates the Bayes error.
     """
     fixed = {}
     for each in where or []:
@@ -173,9 +179,9 @@ def plot(
     target = experiment.with_suffix(".png") if out is None else out
     choice("out", target.suffix, PICTURES)
     held = _held(experiment, store)
-    axis = None if x is None else x.replace("-", "_")
+    axis, quantity = (None if name is None else name.replace("-", "_") for name in (x, y))
     with _writing("out", target):
-        written = of_sweep.write(held, target, axis, y.replace("-", "_"), fixed)
+        written = of_sweep.write(held, target, axis, quantity, fixed)
     print(f"wrote {written}")
     return 0
 

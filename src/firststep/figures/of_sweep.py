@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from firststep import plots
 from firststep.errors import InvalidParameter, nearest
+from firststep.problem import Problem
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.grid import Axis
 from firststep.sweep.run import Sweep
 from firststep.sweep.table import NUMBERS
+from firststep.theory.loss_numbers import main_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +53,12 @@ def choose_x(experiment: Experiment, x: str | None) -> str:
             "the experiment has no numeric axis to draw along",
         )
     return max(axes, key=len).name
+
+
+def choose_y(experiment: Experiment) -> str:
+    """The number that is asked of all its problems; of problems that differ in it the risk."""
+    asked = {main_number(point.problem) for point in experiment.points}
+    return asked.pop() if len(asked) == 1 else "risk"
 
 
 def matching(
@@ -99,12 +107,13 @@ def draw(
     sweep: Sweep,
     axes: Axes,
     x: str | None = None,
-    y: str = "risk",
+    y: str | None = None,
     where: Mapping[str, str] | None = None,
 ) -> None:
-    """The sweep on matplotlib axes."""
+    """The sweep on matplotlib axes; error rates with the Bayes error."""
     experiment = sweep.experiment
     along = choose_x(experiment, x)
+    y = choose_y(experiment) if y is None else y
     if y not in NUMBERS:
         raise InvalidParameter("y", "one of " + ", ".join(NUMBERS), y, nearest(y, NUMBERS))
     rows = [row for row in matching(sweep.summary(), where or {}) if y in row["mean"]]
@@ -112,7 +121,10 @@ def draw(
         raise InvalidParameter(
             "y", "computed for at least one point", y, "run the sweep first, or choose other points"
         )
-    _draw_lines(axes, _lines(experiment, rows, along), along, y)
+    lines = _lines(experiment, rows, along)
+    _draw_lines(axes, lines, along, y)
+    if y == "error_rate":
+        _draw_bayes_errors(axes, lines, along)
     axes.set(xlabel=along.replace("_", " "), ylabel=y.replace("_", " "))
     if _is_wide([row[along] for row in rows]):
         axes.set_xscale("log")
@@ -196,6 +208,23 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], along: str, y: str) -> None:
         plots.style_key(axes, words, style)
 
 
+def _draw_bayes_errors(axes: Axes, lines: Sequence[Line], along: str) -> None:
+    """What no classifier can beat, in grey; what is the same for several lines is drawn once."""
+    drawn: set[tuple[tuple[Any, float], ...]] = set()
+    for line in lines:
+        rows = {row[along]: row for row in line.rows if "error_rate" in row["mean"]}
+        least = tuple((x, _bayes_error(rows[x])) for x in sorted(rows))
+        if least not in drawn:
+            label = None if drawn else "Bayes error"
+            drawn.add(least)
+            x, y = zip(*least, strict=True)
+            plots.curve(axes, x, y, "grey", label=label, style="-.")
+
+
+def _bayes_error(row: Mapping[str, Any]) -> float:
+    return Problem(**{name: row[name] for name in Problem.model_fields}).bayes_error_rate
+
+
 def _join(*words: str) -> str:
     return ": ".join(word for word in words if word)
 
@@ -208,7 +237,7 @@ def write(
     sweep: Sweep,
     path: Path,
     x: str | None = None,
-    y: str = "risk",
+    y: str | None = None,
     where: Mapping[str, str] | None = None,
 ) -> Path:
     """The picture as a file; the ending of its name chooses the format."""

@@ -124,6 +124,20 @@ def at_x(value: _Value | Callable[[float], _Value], x: float) -> _Value:
     return value(x) if callable(value) else value
 
 
+def bayes_line(problem: Callable[[float], Problem]) -> Curve:
+    """The error rate that no classifier can beat."""
+    return _least("Bayes error", problem, "bayes_error_rate", "--")
+
+
+def direction_line(problem: Callable[[float], Problem]) -> Curve:
+    """The least error rate of whoever sees of an input only its place along the step."""
+    return _least("least error along the step", problem, "direction_error_rate", ":")
+
+
+def _least(label: str, problem: Callable[[float], Problem], quantity: str, style: str) -> Curve:
+    return Curve(label, problem, model=None, quantity=quantity, color="grey", style=style)
+
+
 def family(
     problem: Callable[..., Problem],
     members: Mapping[str, Mapping[str, Any]],
@@ -192,7 +206,8 @@ class Panel:
         for given in (curve.line, self.axis.line):
             if given is not None:
                 return given
-        at = self.at(curve, scale)
+        # What is not simulated is drawn where the rest of its panel is.
+        at = self.at(curve, scale) or self.axis.points(scale.points)
         if len(at) < 2:
             return at
         space = np.geomspace if self.axis.scale == "log" else np.linspace

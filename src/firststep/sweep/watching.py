@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from firststep.label_faults import LATER
 from firststep.sweep.engine import Tally
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def text(tally: Tally, names: tuple[str, ...] = ()) -> str:
     if tally.done and tally.finished < tally.wanted:
         parts += [f"{tally.rate:.3g}/s", f"{duration(tally.seconds_left)} left"]
     if tally.best is not None:
-        problem = json.loads(tally.best.problem)
+        problem = {**LATER, **json.loads(tally.best.problem)}
         where = ", ".join(f"{name} {_short(problem[name])}" for name in names)
         parts.append(
             f"least risk {tally.best.numbers['risk']:.4g}" + (f" at {where}" if where else "")

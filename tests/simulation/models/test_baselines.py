@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from firststep import InvalidParameter, NotConverged, Problem, baselines, simulate
 from firststep.simulation.kinds import MODELS
@@ -180,3 +180,54 @@ def test_baselines_together(generic: Problem) -> None:
         baselines(generic, D, models=[])
     with pytest.raises(KeyError):
         found["network"]
+
+
+def test_classifiers_are_shown_by_their_errors(generic: Problem) -> None:
+    """The linear one is scikit-learn's; the table has what was measured, and the Bayes error."""
+    ridges = (0.02, 0.3)
+    asked = generic.replace(
+        labels="sign", loss="logistic", flip=0.1, noise=0.0, ridge=ridges, alpha=4.0
+    )
+    found = baselines(asked, D, 1, SEED, models=["linear", "ntk"], test_samples=TESTS)
+    draws, n = HostDraws(SEED, 0), asked.sizes(D).samples
+    theta = draws.vector("teacher", D)
+    theta /= np.linalg.norm(theta)
+    x, x_test = (
+        draws.rows(f"{name} inputs", 0, m, D) for name, m in (("ridge", n), ("test", TESTS))
+    )
+    chances = [asked.label_probability(each @ theta) for each in (x, x_test)]
+    y = np.where(draws.uniform("ridge labels", n) < chances[0], 1.0, -1.0)
+    rates = found["linear"].error_rate.values[0]
+    for ridge, rate in zip(ridges, rates, strict=True):
+        model = LogisticRegression(C=1 / (2 * n * ridge), tol=1e-10, max_iter=1000).fit(x, y)
+        says = model.decision_function(x_test) > 0
+        wrong = np.where(says, 1 - chances[1], chances[1]).mean()
+        assert rate == pytest.approx(wrong, abs=1e-12)
+    assert found.head[2:] == ("error rate", "training error rate", "test loss", "training loss")
+    first, *_, last = found.rows()
+    assert first[:3] == ("linear", "0.02", found["linear"].error_rate.texts()[0])
+    assert last[:3] == ("Bayes error", "", "0.1")
+    table = found.to_dict()
+    assert table["bayes_error_rate"] == pytest.approx(0.1, abs=1e-12)
+    assert table["baselines"][0]["error_rate"]["mean"] == list(rates)
+
+
+def test_tables_of_other_losses_of_real_labels(generic: Problem) -> None:
+    found = baselines(generic.replace(loss="huber:0.5"), D, 2, SEED, models=["linear"])
+    assert found.head[2:] == ("test loss", "training loss", "test risk")
+    assert math.isnan(found.bayes_error_rate)
+    assert "Bayes" not in str(found)
+    plain = baselines(generic, D, 2, SEED, models=["linear"])
+    assert plain.head[2:] == ("test risk", "training error")
+    assert not {"test_loss", "bayes_error_rate"} & {
+        *plain.to_dict(),
+        *plain.to_dict()["baselines"][0],
+    }
+
+
+def test_the_bayes_error_of_other_inputs_is_not_known(generic: Problem) -> None:
+    asked = generic.replace(labels="sign", loss="logistic")
+    for more in ({"inputs": "rademacher"}, {"teacher_terms": ("z**2 - 1",)}):
+        found = baselines(asked, D, 1, SEED, models=["linear"], test_samples=TESTS, **more)
+        assert math.isnan(found.bayes_error_rate)
+        assert "Bayes" not in str(found)

@@ -158,7 +158,7 @@ def test_coverage_of_test_losses_and_error_rates() -> None:
     for row in rows[::10]:
         found = predict(Problem(**{name: row[name] for name in (*FIELDS, *OF_LOSSES)}))
         for name, error in (("test_loss", "model_error"), ("error_rate", "error_rate_model_error")):
-            if name not in row or (name == "test_loss" and found.main_number != name):
+            if name not in row or (name == "test_loss" and found.model_error_of != name):
                 continue
             (mean, scatter), theory = row[name], getattr(found, name)
             off = abs(theory - mean)
@@ -174,7 +174,7 @@ def test_with_another_loss_it_is_of_the_test_loss_and_of_the_error_rate() -> Non
     problem = generic(teacher="z", labels="sign", noise=0, loss="logistic", flip=0.1)
     problem = problem.replace(ridge=1e-5)
     found = predict(problem)
-    assert found.main_number == "test_loss"
+    assert found.model_error_of == "test_loss"
     assert "may be" in str(found)
     assert "separated" in found.model_error_reason
     assert found.is_flagged

@@ -40,20 +40,20 @@ class FiniteSize:
         raise NotImplementedError
 
     @property
-    def main_number(self) -> str:
+    def model_error_of(self) -> str:
         """What ``model_error`` is about: risk, or test_loss with another loss or a constant."""
         return "test_loss" if has_other_loss(self.problem) else "risk"
 
     @property
     def sized(self) -> dict[str, str]:
         """The finite-size errors there are, with the numbers they are about."""
-        main = {"model_error": self.main_number}
+        main = {"model_error": self.model_error_of}
         rate = {"error_rate_model_error": "error_rate"} if self.problem.labels.is_binary else {}
         return {**main, **rate}
 
     @cached_property
-    def _main_errors(self) -> tuple[ModelError, ...]:
-        return self._model_errors(self.main_number)
+    def _own_errors(self) -> tuple[ModelError, ...]:
+        return self._model_errors(self.model_error_of)
 
     @cached_property
     def _rate_errors(self) -> tuple[ModelError, ...]:
@@ -91,7 +91,7 @@ class FiniteSize:
         At finite d: of networks of that size (nine in ten are nearer). At d = infinity: of networks
         of d = 1000. nan for the isotropic bulk at finite d, which is another model.
         """
-        return self._absolute(self._main_errors, self.main_number)
+        return self._absolute(self._own_errors, self.model_error_of)
 
     @property
     def error_rate_model_error(self) -> Values:
@@ -101,7 +101,7 @@ class FiniteSize:
     @property
     def model_error_reason(self) -> Any:
         """The largest part of the first, in words; an array of them for an array."""
-        reasons = [each.reason for each in self._main_errors]
+        reasons = [each.reason for each in self._own_errors]
         return reasons[0] if self.shape == () else np.array(reasons).reshape(self.shape)
 
     @property
@@ -109,18 +109,18 @@ class FiniteSize:
         """Whether the model error is above 3 %, or not known; of the test loss or of the error
         rate, if there are both.
         """
-        flags = [each.is_flagged for each in self._main_errors]
+        flags = [each.is_flagged for each in self._own_errors]
         if has_other_loss(self.problem) and self.problem.labels.is_binary:
             flags = [a or b.is_flagged for a, b in zip(flags, self._rate_errors, strict=True)]
         return flags[0] if self.shape == () else np.array(flags).reshape(self.shape)
 
     def trust(self) -> str:
         """A line on the model error of a single point."""
-        reason, relative = self.model_error_reason, self._main_errors[0].relative
+        reason, relative = self.model_error_reason, self._own_errors[0].relative
         if self.problem.dimension == math.inf or math.isnan(relative) or not self.is_flagged:
             return f"finite-size error: {reason}"
-        share = f"{self.main_number.replace('_', ' ')} may be {per_cent(relative)} off"
-        if self.main_number == "risk":
+        share = f"{self.model_error_of.replace('_', ' ')} may be {per_cent(relative)} off"
+        if self.model_error_of == "risk":
             share = f"may be {per_cent(relative)} off"
         return f"{share}: {reason}; check it or simulate"
 

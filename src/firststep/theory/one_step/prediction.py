@@ -350,7 +350,7 @@ class Prediction(FiniteSize, LossNumbers, Shown):
         if not of_a_loss:
             return SHOWN
         loss = {"test_loss": "", "quadrature_error": SHOWN["quadrature_error"]}
-        if self.main_number == "test_loss":
+        if self.model_error_of == "test_loss":
             loss["model_error"] = SHOWN["model_error"]
         for name, words in of_a_loss.items():
             loss[name] = words
