@@ -275,7 +275,7 @@ def test_the_story_of_the_documents_is_a_state_and_true() -> None:
     (link,) = [line for line in text.splitlines() if line.startswith("http://127.0.0.1:8000/#")]
     state = dict(parse_qsl(link.split("#")[1]))
     assert set(state) <= set(DEFAULTS)
-    preset = next(each["state"] for each in presets() if each["name"] == "classifier")
+    preset = next(each["state"] for each in presets() if each["name"] == "label-flips")
     assert {name: str(preset[name]) for name in state} == {
         name: str(type(preset[name])(value)) for name, value in state.items()
     }

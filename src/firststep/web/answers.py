@@ -44,18 +44,28 @@ ROUNDING = 1e-12  # of the power of the teacher: what is smaller is shown as 0
 LARGEST_MEMORY = 2 * 10**9  # bytes of one replicate, less than a worker may have
 LARGEST_WORK = 2e14  # operations of one simulation: some hours of one core
 _STEP = ("alignment", "gradient_norm", "spike_strength", "bulk_variance", "degrees_of_freedom")
-_RISKS = ("risk", "model_error", "random_features_risk", "gain", "kernel_lower_bound")
-_RATES = ("error_rate", "random_features_error_rate", "bayes_error_rate", "direction_error_rate")
-_LOSSES = ("test_loss", "training_loss")
+_GAINS = ("random_features_risk", "gain", "kernel_lower_bound")
+_RATES = (
+    "error_rate",
+    "error_rate_model_error",
+    "random_features_error_rate",
+    "bayes_error_rate",
+    "direction_error_rate",
+)
+_LOSSES = ("test_loss", "model_error", "training_loss")
 POINT_VALUES = {  # by the kind of problem
-    "ridge": (*_RISKS, "training_error", *_STEP, "quadrature_error"),
-    "loss": (*_LOSSES, *_RISKS, "output_alignment", *_STEP, "quadrature_error"),
+    "ridge": ("risk", "model_error", *_GAINS, "training_error", *_STEP, "quadrature_error"),
+    "loss": (*_LOSSES, "risk", *_GAINS, "output_alignment", *_STEP, "quadrature_error"),
     "classes": (
-        *(*_RATES, "training_error_rate", *_LOSSES, "risk", "model_error"),
+        *(*_RATES, "training_error_rate", *_LOSSES, "risk"),
         *("output_alignment", *_STEP, "quadrature_error"),
     ),
 }
-ERRORS = ("model_error", "quadrature_error")  # shown however small they are
+ERRORS = (
+    "model_error",
+    "error_rate_model_error",
+    "quadrature_error",
+)  # shown however small they are
 NO_SPECTRUM = (
     "The edge and the outlier are predicted for steps on real labels with Gaussian noise; "
     "the bars are those of one network all the same."
@@ -122,8 +132,9 @@ def point(wanted: asked.Point) -> Json:
     words, shown = point_words(problem), offered(QUANTITIES, problem)
     for word in words["values"]:
         word["value"] = _value(found, word["name"])
-        if word["name"] == "model_error":
-            word["share"] = plain(found.model_error / found.risk) if found.risk else None
+        if word["name"] in found.sized:
+            number = getattr(found, found.sized[word["name"]])
+            word["share"] = plain(getattr(found, word["name"]) / number) if number else None
     return {
         **words,
         **{name: plain(getattr(found, name)) if name in shown else None for name in QUANTITIES},

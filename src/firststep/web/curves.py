@@ -26,7 +26,7 @@ AROUND_PEAK = np.array([-0.15, -0.08, -0.04, -0.02, -0.01, 0.0, 0.01, 0.02, 0.04
 # Where the best ridge is looked for; a point costs 20 predictions, so that fewer are drawn.
 RIDGES = np.geomspace(1e-5, 1e2, 13)
 BEST_RIDGE_POINTS = 31
-LEAST_OF_A_BAND = 1e-3  # of the risk: a lower edge at 0 or below has no place on a log axis
+LEAST_OF_A_BAND = 1e-3  # of the value: a lower edge at 0 or below has no place on a log axis
 
 
 def line_of(wanted: asked.Curve) -> tuple[asked.Axis, Prediction, Json]:
@@ -65,17 +65,19 @@ def levels_of(wanted: asked.Curve, found: Prediction) -> Json:
 
 
 def band_of(wanted: asked.Curve, axis: asked.Axis, found: Prediction) -> Json | None:
-    """Where the risk of networks may be; none where the line is not of the network, or where the
+    """Where the numbers of networks may be; none where the line is not of the network, or where the
     finite-size error is not known.
     """
-    if wanted.quantity != "risk" or not LINES[wanted.line].band:
+    names = {number: name for name, number in found.sized.items()}
+    if wanted.quantity not in names or not LINES[wanted.line].band:
         return None
-    risk, error = along(axis, found.risk), along(axis, found.model_error)
+    value = along(axis, getattr(found, wanted.quantity))
+    error = along(axis, getattr(found, names[wanted.quantity]))
     if not np.isfinite(error).any():
         return None
     return {
-        "low": plain(np.maximum(risk - error, LEAST_OF_A_BAND * risk)),
-        "high": plain(risk + error),
+        "low": plain(np.maximum(value - error, LEAST_OF_A_BAND * value)),
+        "high": plain(value + error),
         "error": plain(error),
     }
 

@@ -21,6 +21,7 @@ from firststep.simulation.running.simulate import available_cores
 from firststep.simulation.running.workers import Workers
 from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.error_split import ErrorSplit
+from firststep.theory.one_step.finite_size import sized_numbers
 from firststep.theory.one_step.model_error import FLAGGED
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
@@ -195,9 +196,9 @@ class Chunk:
         if self.problem.dimension == math.inf or not np.isfinite(exact.model_error).any():
             return {}
         return {
-            "model_error": exact.model_error,
+            **{name: getattr(exact, name) for name in exact.sized},
+            **{f"still_{name}": getattr(still, name) for name in still.sized},
             "model_error_reason": exact.model_error_reason,
-            "still_model_error": still.model_error,
         }
 
     def _functions(self, exact: Prediction) -> dict[str, Array]:
@@ -271,6 +272,7 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
         "reasons": reasons,
         "flagged_above": FLAGGED,
         "least_of_a_band": LEAST_OF_A_BAND,
+        "sized": sized_numbers(problem),
         "arrays": {name: _packed(values, name in DRAWN) for name, values in stacked.items()},
         "dimension": WEIGHTS_DIMENSION,
         "levels": _levels(problem),

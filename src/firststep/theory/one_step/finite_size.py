@@ -27,6 +27,13 @@ NOT_THE_NETWORK = "the isotropic bulk is another model than the network"
 NO_NETWORKS = f"there are no networks of d = {NEARBY}"
 
 
+def sized_numbers(problem: Problem) -> dict[str, str]:
+    """The finite-size errors of a prediction, with the numbers they are about."""
+    main = {"model_error": "test_loss" if has_other_loss(problem) else "risk"}
+    rate = {"error_rate_model_error": "error_rate"} if problem.labels.is_binary else {}
+    return {**main, **rate}
+
+
 class FiniteSize:
     """What a prediction says of its own finite-size error."""
 
@@ -42,14 +49,12 @@ class FiniteSize:
     @property
     def model_error_of(self) -> str:
         """What ``model_error`` is about: risk, or test_loss with another loss or a constant."""
-        return "test_loss" if has_other_loss(self.problem) else "risk"
+        return self.sized["model_error"]
 
     @property
     def sized(self) -> dict[str, str]:
         """The finite-size errors there are, with the numbers they are about."""
-        main = {"model_error": self.model_error_of}
-        rate = {"error_rate_model_error": "error_rate"} if self.problem.labels.is_binary else {}
-        return {**main, **rate}
+        return sized_numbers(self.problem)
 
     @cached_property
     def _own_errors(self) -> tuple[ModelError, ...]:
@@ -98,31 +103,37 @@ class FiniteSize:
         """The same for the 0-1 error of binary labels; nan for real ones."""
         return self._absolute(self._rate_errors, "error_rate")
 
+    @cached_property
+    def _told(self) -> tuple[tuple[str, ModelError], ...]:
+        """By point what is said of: the first error, or that of the error rate if it is flagged
+        alone.
+        """
+        main = ((self.model_error_of, error) for error in self._own_errors)
+        rate = (("error_rate", error) for error in self._rate_errors)
+        if not self.problem.labels.is_binary:
+            return tuple(main)
+        pairs = zip(main, rate, strict=True)
+        return tuple(b if b[1].is_flagged and not a[1].is_flagged else a for a, b in pairs)
+
     @property
     def model_error_reason(self) -> Any:
-        """The largest part of the first, in words; an array of them for an array."""
-        reasons = [each.reason for each in self._own_errors]
+        """The largest part of it, in words; an array of them for an array."""
+        reasons = [error.reason for _, error in self._told]
         return reasons[0] if self.shape == () else np.array(reasons).reshape(self.shape)
 
     @property
     def is_flagged(self) -> Any:
-        """Whether the model error is above 3 %, or not known; of the test loss or of the error
-        rate, if there are both.
-        """
-        flags = [each.is_flagged for each in self._own_errors]
-        if has_other_loss(self.problem) and self.problem.labels.is_binary:
-            flags = [a or b.is_flagged for a, b in zip(flags, self._rate_errors, strict=True)]
+        """Whether one of them is above 3 %, or not known."""
+        flags = [error.is_flagged for _, error in self._told]
         return flags[0] if self.shape == () else np.array(flags).reshape(self.shape)
 
     def trust(self) -> str:
         """A line on the model error of a single point."""
-        reason, relative = self.model_error_reason, self._own_errors[0].relative
+        name, (relative, reason) = self._told[0]
         if self.problem.dimension == math.inf or math.isnan(relative) or not self.is_flagged:
             return f"finite-size error: {reason}"
-        share = f"{self.model_error_of.replace('_', ' ')} may be {per_cent(relative)} off"
-        if self.model_error_of == "risk":
-            share = f"may be {per_cent(relative)} off"
-        return f"{share}: {reason}; check it or simulate"
+        number = "" if name == "risk" else f"the {name.replace('_', ' ')} "
+        return f"{number}may be {per_cent(relative)} off: {reason}; check it or simulate"
 
 
 def _from_the_limit(limit: float, finite: float, more: float) -> ModelError:

@@ -13,12 +13,13 @@ const shownKappa = 3.5; // hardly any input lies beyond
 const apart = 1.08; // the largest value is a spike if it is this much larger than the next
 const farAway = 3; // an outlier this many times beyond the bulk would squeeze it on a linear axis
 
-// How far networks may be from the risk at the current problem, in words; null where that is not
+// How far networks may be from the numbers of the current problem, in words; null where that is not
 // told, as in a file of d = infinity.
 export function trustIn(answer) {
-  const row = answer.values.find((each) => each.name === 'model_error');
+  const rows = answer.values.filter((each) => each.share !== undefined);
   const reason = answer.model_error_reason;
-  if (!row || !reason) return null;
+  if (!rows.length || !reason) return null;
+  const row = rows.reduce((worst, each) => (each.share > worst.share ? each : worst));
   if (row.share === null) return { text: `Finite-size error not known: ${reason}.`, isFlagged: false };
   if (!answer.is_flagged) return { text: `Finite-size error: ${reason}.`, isFlagged: false };
   return { text: `May be ${numberText(100 * row.share, 2)} % off: ${reason}.`, isFlagged: true };

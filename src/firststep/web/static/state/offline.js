@@ -84,14 +84,17 @@ export function offlineApi(shipped, refuse) {
     return { low: y.map(edge(low)), high: y.map(edge((value, width) => value + width)), error };
   }
 
-  // A file of d = infinity has no finite-size errors.
-  function errorAt(at, risk) {
+  // The finite-size errors with their shares of the numbers; a file of d = infinity has none.
+  function errorsAt(at, known) {
     if (!grid.arrays.model_error) return {};
-    const value = grid.number('model_error', at);
-    const share = risk > 0 && value !== null ? value / risk : null;
+    const values = {}, shares = {};
+    for (const [name, about] of Object.entries(shipped.sized)) {
+      values[name] = grid.number(name, at);
+      shares[name] = known[about] > 0 && values[name] !== null ? values[name] / known[about] : null;
+    }
     const [reason] = grid.row('model_error_reason', at, ['alpha', 'step', 'ridge']);
-    return { model_error: value, share, model_error_reason: shipped.reasons[Math.round(reason)],
-      is_flagged: !(share <= shipped.flagged_above) };
+    const isFlagged = Object.values(shares).some((share) => !(share <= shipped.flagged_above));
+    return { ...values, shares, model_error_reason: shipped.reasons[Math.round(reason)], is_flagged: isFlagged };
   }
 
   // A number, or the values of an array along the axis.
@@ -118,8 +121,9 @@ export function offlineApi(shipped, refuse) {
     const along = (array) => places.map((place) => grid.number(array, { ...at, [body.axis]: place }));
     if (!grid.arrays[name]) throw refuse(422, [{ parameter: 'line', message: 'this line is not in the file' }]);
     const y = along(name);
-    const errors = arrayName(body.line, 'model_error');
-    const band = body.quantity === 'risk' && grid.arrays[errors] ? bandAround(y, along(errors)) : null;
+    const error = Object.keys(shipped.sized).find((each) => shipped.sized[each] === body.quantity);
+    const errors = error && arrayName(body.line, error);
+    const band = errors && grid.arrays[errors] ? bandAround(y, along(errors)) : null;
     const levels = body.line === 'exact' ? levelsOf(body.quantity, along) : {};
     return { x: places.map((place) => grid.axes[body.axis][place]), y, band, extra: {}, notes: [], levels };
   }
@@ -128,13 +132,13 @@ export function offlineApi(shipped, refuse) {
     const at = grid.places(body.problem);
     const known = besides(at);
     for (const { name } of shipped.about.quantities) if (grid.arrays[name]) known[name] = grid.number(name, at);
-    const { share, ...error } = errorAt(at, known.risk);
-    Object.assign(known, error);
+    const { shares = {}, ...errors } = errorsAt(at, known);
+    Object.assign(known, errors);
     const parts = grid.row('split', at, ['alpha', 'step', 'ridge']);
     return {
       ...known,
       values: shipped.point.values.filter((word) => word.name in known)
-        .map((word) => ({ ...word, value: known[word.name], ...(word.name === 'model_error' ? { share } : {}) })),
+        .map((word) => ({ ...word, value: known[word.name], ...(word.name in shares ? { share: shares[word.name] } : {}) })),
       kappa: shipped.kappa, density: shipped.density, total: shipped.total, split_note: shipped.split_note, notes: [],
       learned: grid.row('learned', at, ['alpha', 'step', 'ridge']), target: grid.row('target', at, ['step']),
       split: (shipped.split_note ? [] : shipped.point.split).map((word) => ({ ...word, value: parts[shipped.split.indexOf(word.name)] })),
