@@ -230,18 +230,11 @@ class Logistic(Loss):
     def score(
         self, y: Float[Array, "*s"], f0: Float[Array, "*s"], leverage: Float[Array, "*s"]
     ) -> Score:
-        """Newton's method for u = q + (V/2) sigmoid(-u), monotone from these two starts: from
-        the middle it can fall into two-cycles.
-        """
-        xp, q, half = library_of(f0).xp, y * f0, leverage / 2
-        right = q > -half / 2
-        u = xp.where(right, xp.maximum(0.0, q), xp.minimum(0.0, q + half))
-        for _ in range(_PROXIMAL_STEPS):
-            tail = _sigmoid(-u)
-            move = (u - q - half * tail) / (1 + half * tail * (1 - tail))
-            u = u - move
-            if xp is np and not np.any(abs(move) > _PROXIMAL_END):
-                break
+        """u = q + (V/2) sigmoid(-u): in JAX a last step of Newton's, which has its derivative."""
+        lib, q, half = library_of(f0), y * f0, leverage / 2
+        u = _logistic_point(*lib.frozen((q, half)))
+        if not lib.is_numpy:
+            u = u - _logistic_step(u, q, half)
         tail = _sigmoid(-u)
         bend = tail * _sigmoid(u) / 2
         return Score(y * tail / 2, bend / (1 + leverage * bend), y * u)
@@ -315,6 +308,27 @@ class SquaredHinge(Loss):
 
 def _sigmoid(u: Float[Array, "*s"]) -> Float[Array, "*s"]:
     return library_of(u).special.expit(u)
+
+
+def _logistic_point(q: Float[Array, "*s"], half: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """Newton's method for u = q + half sigmoid(-u), monotone from these two starts: from the
+    middle it can fall into two-cycles.
+    """
+    xp = library_of(q).xp
+    u = xp.where(q > -half / 2, xp.maximum(0.0, q), xp.minimum(0.0, q + half))
+    for _ in range(_PROXIMAL_STEPS):
+        move = _logistic_step(u, q, half)
+        u = u - move
+        if xp is np and not np.any(abs(move) > _PROXIMAL_END):
+            break
+    return u
+
+
+def _logistic_step(
+    u: Float[Array, "*s"], q: Float[Array, "*s"], half: Float[Array, "*s"]
+) -> Float[Array, "*s"]:
+    tail = _sigmoid(-u)
+    return (u - q - half * tail) / (1 + half * tail * (1 - tail))
 
 
 ALLOWED = "square, logistic, hinge, squared-hinge, huber:DELTA or quantile:THETA"
