@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.errors import NotConverged
+from firststep.numerics.library import library_of
 from firststep.theory.channel import Output
 
 if TYPE_CHECKING:
@@ -57,14 +58,14 @@ def fixed_point(
     tolerance: float = TOLERANCE,
 ) -> FixedPoint:
     """The output that is its own image."""
-    x = _packed(start)
+    x = packed(start)
     history: list[tuple[Float[Array, "4 K"], Float[Array, "4 K"]]] = []
     best, since, plain, resets = np.inf, 0, 0, 0
     smallest = (np.inf, start)
     for count in range(1, MOST_EVALUATIONS + 1):
-        output = _unpacked(x)
-        gap = _packed(image(output)) - x
-        metric = _metric(output, omega)
+        output = unpacked(x)
+        gap = packed(image(output)) - x
+        metric = metric_of(output, omega)
         residual = float(np.sqrt(np.sum((metric * gap) ** 2)))
         if not np.isfinite(residual):
             break
@@ -93,16 +94,21 @@ def fixed_point(
     )
 
 
-def _packed(output: Output) -> Float[Array, "4 K"]:
+def packed(output: Output) -> Float[Array, "4 K"]:
+    """The unknowns."""
     leverage, m, t, v = output
-    return np.stack([np.log(np.maximum(leverage, 1e-300)), m, t, np.log(np.maximum(v, 1e-300))])
+    xp = library_of(m).xp
+    return xp.stack([xp.log(xp.maximum(leverage, 1e-300)), m, t, xp.log(xp.maximum(v, 1e-300))])
 
 
-def _unpacked(x: Float[Array, "4 K"]) -> Output:
-    return Output(np.exp(x[0]), x[1], x[2], np.exp(x[3]))
+def unpacked(x: Float[Array, "4 K"]) -> Output:
+    """The output they stand for."""
+    exp = library_of(x).xp.exp
+    return Output(exp(x[0]), x[1], x[2], exp(x[3]))
 
 
-def _metric(output: Output, omega: Float[Array, " K"]) -> Float[Array, "4 K"]:
+def metric_of(output: Output, omega: Float[Array, " K"]) -> Float[Array, "4 K"]:
+    """What the residual weighs changes of the unknowns by."""
     size = float(np.sqrt(omega @ output.variance))
     root = np.sqrt(omega)
     return np.stack([root, root / size, root / size, root])

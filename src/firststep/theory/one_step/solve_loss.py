@@ -181,6 +181,7 @@ class LossSolver:
             target=target,
             label_variance=label_variance(channel),
             channel=channel,
+            output=fine.found.output,
             fitted=fine.report,
         )
 
