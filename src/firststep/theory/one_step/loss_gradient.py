@@ -118,6 +118,9 @@ def differentiable(
             name: _hung(np.asarray(getattr(found, name)), slopes[i], at)
             for i, name in enumerate(NUMBERS)
         }
+        if not problem.labels.is_binary:  # no such number, and nothing for a chain rule to meet
+            for name in ("error_rate", "training_error_rate"):
+                shown[name] = jnp.full(shape, jnp.nan)
     return DifferentiableLosses(prediction=found, **shown)
 
 
