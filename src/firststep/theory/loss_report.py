@@ -50,31 +50,29 @@ class Report(NamedTuple):
 
 def report(channel: Channel, output: Output, omega: Float[Array, " K"]) -> Report:
     """All of them."""
-    return Report(*map(float, numbers(channel, output, omega)))
+    found = numbers(channel, output, omega)
+    return Report(**{name: float(value) for name, value in found.items()})
 
 
-def numbers(channel: Channel, output: Output, omega: Float[Array, " K"]) -> Report:
-    """All of them, in the array library of the output."""
+def numbers(
+    channel: Channel, output: Output, omega: Float[Array, " K"]
+) -> dict[str, Float[Array, ""]]:
+    """All of them by name, in the array library of the output."""
     output = tame(output)
     xp = library_of(output.mean).xp
     losses = _binary if isinstance(channel.labels, BinaryLabels) else _real
     *of_loss, slope = losses(channel, output)
-    training_loss, test_loss, error_rate, training_error_rate, risk = (
-        omega @ each for each in of_loss
-    )
+    names = ("training_loss", "test_loss", "error_rate", "training_error_rate", "risk")
+    found = {name: omega @ each for name, each in zip(names, of_loss, strict=True)}
     total = omega @ (channel.shift**2 + channel.scale**2)  # E u^2
     square = omega @ (output.mean**2 + output.variance)
     shared = omega @ (channel.shift * output.mean + channel.scale * output.slope)
-    return Report(
-        training_loss=training_loss,
-        test_loss=test_loss,
-        error_rate=error_rate,
-        training_error_rate=training_error_rate,
-        risk=risk,
-        output_square=square,
-        output_alignment=shared / xp.sqrt(xp.where(square > 0, square * total, math.nan)),
-        degrees_of_freedom=omega @ (slope * output.leverage),
-    )
+    return {
+        **found,
+        "output_square": square,
+        "output_alignment": shared / xp.sqrt(xp.where(square > 0, square * total, math.nan)),
+        "degrees_of_freedom": omega @ (slope * output.leverage),
+    }
 
 
 def on_a_line(channel: Channel, output: Output, kappa: Float[Array, " K"]) -> Report:
@@ -132,16 +130,17 @@ def _real(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
     assert isinstance(channel.labels, RealLabels)
     bend = 1.0 if channel.loss.is_smooth else 0.0
     new = output._replace(leverage=0 * output.leverage + (1 - bend) * _NO_LEVERAGE)
-    losses, slope = [], 0 * output.mean
-    for seen in (output, new):
-        loss = 0 * output.mean
+    losses = []
+    for seen in (new, output):
+        loss, slope = 0 * output.mean, 0 * output.mean
         for _, mass, of in channel.residuals(seen):
             value = 2 * of.crossed - (bend + 2 * seen.leverage[:, None]) * of.square
             loss = loss + (mass * value).sum(-1)
-            slope = slope + (mass * of.slope).sum(-1) * (seen is output)
+            slope = slope + (mass * of.slope).sum(-1)
         losses.append(loss)
+    test_loss, training_loss = losses
     zeta, mass, target = channel.rest()
     gap = target - output.mean[:, None] - output.slope[:, None] * zeta
     risk = (mass * gap**2).sum(-1) + output.variance - output.slope**2
     none = np.nan * risk
-    return [*losses, none, none, risk, slope]
+    return [training_loss, test_loss, none, none, risk, slope]

@@ -89,7 +89,7 @@ def _to_differentiate(problem: Problem, bulk: str, fields: Mapping[str, object])
         return trace(problem, bulk, fields)
     from firststep.theory.one_step.loss_gradient import differentiable, known_fields
 
-    found = predict(problem, bulk=bulk, **known_fields(problem, fields))
+    found = predict(problem, bulk=bulk, **known_fields(fields))
     return differentiable(problem, found, fields)
 
 
