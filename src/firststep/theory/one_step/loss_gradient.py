@@ -41,16 +41,16 @@ class DifferentiableLosses:
     output_alignment: Float[Array, "*shape"]
 
 
-def known_fields(fields: Mapping[str, Any]) -> dict[str, Float[Array, "*shape"]]:
+def known_fields(fields: Mapping[str, Any]) -> dict[str, Float[Array, "*shape"] | float]:
     """The numbers behind the fields, or what speaks against that."""
-    known = {}
+    known: dict[str, Float[Array, "*shape"] | float] = {}
     for name, value in fields.items():
         found = known_values(value)
         if found is None or found.ndim > np.ndim(value):  # vmap adds an axis
             hint = "leave predict out of jit and vmap; arrays will do"
             allowed = "known where it is used, with binary labels or another loss"
             raise InvalidParameter(name, allowed, "a traced value", hint)
-        known[name] = found
+        known[name] = found if found.ndim else float(found)
     return known
 
 
