@@ -232,8 +232,11 @@ class Logistic(Loss):
     def score(
         self, y: Float[Array, "*s"], f0: Float[Array, "*s"], leverage: Float[Array, "*s"]
     ) -> Score:
-        """u = q + (V/2) sigmoid(-u)."""
-        u = _logistic_point(y * f0, leverage / 2)
+        """u = q + (V/2) sigmoid(-u): in JAX a last step of Newton's, which has its derivative."""
+        lib, q, half = library_of(f0), y * f0, leverage / 2
+        u = _logistic_point(*lib.frozen((q, half)))
+        if not lib.is_numpy:
+            u = u - _logistic_step(u, q, half)
         tail = _sigmoid(-u)
         bend = tail * _sigmoid(u) / 2
         return Score(y * tail / 2, bend / (1 + leverage * bend), y * u)

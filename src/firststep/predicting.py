@@ -39,7 +39,8 @@ def predict(
     Any of alpha, beta, alpha0, step, ridge and noise may be given as arrays, which are broadcast
     and solved together; several ridge values in the problem are an array too. With JAX arrays that
     are being differentiated or traced the answer is a ``Differentiable`` whose risk and
-    training_error are JAX arrays.
+    training_error are JAX arrays; with binary labels, another loss or an intercept one whose risk,
+    losses, error rates and alignment can be differentiated, outside of jit and vmap.
 
     d = infinity: the large step (step_exponent 0.5), the small step (0) or none. Finite
     ``dimension``: any exponent, with the corrections of order 1/d from the mean of the features. A

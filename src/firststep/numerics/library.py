@@ -75,6 +75,11 @@ def jax_library() -> Library:
     )
 
 
+def is_zero(value: object) -> bool:
+    """Whether a number is known to be zero: one that is traced by JAX is not."""
+    return isinstance(value, np.ndarray | np.generic | float | int) and bool(value == 0)
+
+
 def library_of(array: object) -> Library:
     """The library of an array: NumPy's own, or JAX for everything else that behaves like one."""
     return NUMPY if isinstance(array, np.ndarray | np.generic | float | int) else jax_library()

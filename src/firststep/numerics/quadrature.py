@@ -57,7 +57,7 @@ def panels(
 ) -> tuple[Float[Array, "*shape z"], Float[Array, "*shape z"]]:
     """Gauss-Legendre nodes and weights on the panels between ``edges``, ``count`` on each."""
     unit, weights = legendre(count)
-    half = np.diff(edges)[..., None] / 2
+    half = library_of(edges).xp.diff(edges)[..., None] / 2
     middle = (edges[..., :-1] + edges[..., 1:])[..., None] / 2
     shape = (*edges.shape[:-1], -1)
     return (middle + half * unit).reshape(shape), (half * weights).reshape(shape)
@@ -68,7 +68,8 @@ def gaussian_panels(
 ) -> tuple[Float[Array, "*shape z"], Float[Array, "*shape z"]]:
     """The same, with the density of N(0, 1) in the weights."""
     z, weights = panels(edges, count)
-    return z, weights * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    density = library_of(z).xp.exp(-z * z / 2)
+    return z, weights * density / math.sqrt(2 * math.pi)
 
 
 def _panel_integrals(

@@ -22,13 +22,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from firststep.activations import Activation
 from firststep.bayes import least_error
 from firststep.label_laws import LabelLaw
 from firststep.losses import Loss
 from firststep.numerics.crossings import Jumps, jumps_of
+from firststep.numerics.library import is_zero, library_of
 from firststep.numerics.quadrature import REACH, gaussian_panels, shifted_moments
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class BinaryLabels:
     @property
     def is_step(self) -> bool:
         """Whether pi is a step function."""
-        return self.law.kind == "sign" and self.noise == 0
+        return self.law.kind == "sign" and is_zero(self.noise)
 
     @cached_property
     def cuts(self) -> tuple[float, ...]:
@@ -129,7 +129,8 @@ class BinaryLabels:
         scale: float,
     ) -> Given:
         """P+ and Z+ of u = shift + scale zeta, zeta = share w + sqrt(1 - share^2) zeta'."""
-        rest = np.sqrt(1 - share**2)
+        lib = library_of(share)
+        rest = lib.xp.sqrt(1 - share**2)
         place, width = shift + scale * share * w, scale * rest
         if not self.is_step:
             found = shifted_moments(self.probability, place, width, self.cuts, _INNER)
@@ -138,8 +139,8 @@ class BinaryLabels:
         above, density = start + 0 * w, 0 * w
         for r, size in zip(places, sizes, strict=True):
             x = (place - r) / width
-            above = above + size * ndtr(x)
-            density = density + size * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+            above = above + size * lib.special.ndtr(x)
+            density = density + size * lib.xp.exp(-x * x / 2) / math.sqrt(2 * math.pi)
         plus = self.flip + (1 - 2 * self.flip) * above
         return Given(plus, share * w * plus + (1 - 2 * self.flip) * rest * density)
 
@@ -148,16 +149,18 @@ class BinaryLabels:
         """E[G^a 1(y)] for a = 0, 1, 2 and y = +1, -1, G ~ N(0, 1)."""
         inside = [cut for cut in self.cuts if abs(cut) < REACH]
         edges = np.unique(np.concatenate([np.linspace(-REACH, REACH, 69), inside]))
+        edges = edges + 0 * self.noise  # in the array library of the noise
         g, mass = gaussian_panels(edges, 12)
         plus = self.probability(g)
-        both = np.stack([mass * plus, mass * (1 - plus)])
-        return np.stack([(g**a * both).sum(-1) for a in range(3)])
+        xp = library_of(plus).xp
+        both = xp.stack([mass * plus, mass * (1 - plus)])
+        return xp.stack([(g**a * both).sum(-1) for a in range(3)])
 
     def variance(self, shift: Float[Array, " K"], scale: float) -> Float[Array, " K"]:
         """E Var(y | u) = 1 - E (E[y | u])^2 of u = shift + scale zeta: what no fit explains."""
         if self.is_step and self.is_sure:
-            return np.full_like(shift, 1 - (1 - 2 * self.flip) ** 2)
-        width = np.full_like(shift, scale)
+            return 0 * shift + (1 - (1 - 2 * self.flip) ** 2)
+        width = 0 * shift + scale
         found = shifted_moments(self.mean, shift, width, self.cuts, _OUTER)
         return 1 - found.mean**2 - (width * found.slope) ** 2 - found.scatter
 
@@ -176,7 +179,7 @@ class BinaryLabels:
         a small Gaussian on top, by three Gauss-Hermite nodes.
         """
         pulls = step_pull(loss, np.array([1.0, -1.0]), offset)
-        if noise == 0:
+        if is_zero(noise):
             return pulls, self.moments
         nodes = pulls[:, None] + noise * np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])
         weights = self.moments[:, :, None] * np.array([1.0, 4.0, 1.0]) / 6

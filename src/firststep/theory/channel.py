@@ -35,11 +35,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from firststep.activations import Activation
 from firststep.losses import Loss
 from firststep.noise_laws import NoiseLaw
+from firststep.numerics.library import library_of
 from firststep.numerics.quadrature import REACH, gaussian_panels
 from firststep.theory.binary import BinaryLabels
 
@@ -88,7 +88,7 @@ class RealLabels:
     @classmethod
     def of_deviation(cls, teacher: Activation, law: NoiseLaw, deviation: float) -> RealLabels:
         """With noise from a law, scaled to a standard deviation."""
-        by = deviation / law.deviation if deviation > 0 else 0.0
+        by = deviation / law.deviation if law.deviation > 0 else 0.0
         return cls(teacher, tuple((weight, by * scale) for weight, scale in law.gaussians()))
 
     @property
@@ -111,7 +111,10 @@ class Flat(NamedTuple):
     mass: Float[Array, " z"]
 
     def total(self, values: Float[Array, " z"]) -> Float[Array, " K"]:
-        return np.asarray(np.add.reduceat(self.mass * values, self.first))
+        weighted = self.mass * values
+        if library_of(weighted).is_numpy:
+            return np.asarray(np.add.reduceat(weighted, self.first))
+        return weighted.reshape(len(self.first), -1).sum(-1)  # there no node is left out
 
 
 @dataclass(frozen=True)
@@ -128,28 +131,35 @@ class Channel:
         """The four expectations; s not below ``floor`` of its largest, or of the square loss's."""
         output = tame(output)
         found = self._real(output) if isinstance(self.labels, RealLabels) else self._binary(output)
-        usual = float((1 / (1 + output.leverage)).max())
-        least = self.floor * max(float(found.slope.max()), usual)
-        return found._replace(slope=np.maximum(found.slope, least))
+        lib = library_of(output.mean)
+        usual = lib.xp.max(1 / (1 + output.leverage))
+        least = self.floor * lib.frozen(lib.xp.maximum(lib.xp.max(found.slope), usual))
+        return found._replace(slope=lib.xp.maximum(found.slope, least))
 
     # Binary labels ------------------------------------------------------------------------------
 
     def flat(self, output: Output, *, at_zero: bool = False) -> Flat:
         """The nodes in w; ``at_zero``: split also where a prediction changes sign."""
         assert isinstance(self.labels, BinaryLabels)
-        root, share = np.sqrt(output.variance), output.slope / np.sqrt(output.variance)
-        edges = [np.full_like(root, x) for x in np.linspace(-REACH, REACH, _PANELS + 1)]
-        every = bends(self.loss, output.leverage, at_zero)
-        edges += [(f - output.mean) / root for f in every]
+        lib = library_of(output.mean)
+        xp, root = lib.xp, lib.xp.sqrt(output.variance)
+        share = output.slope / root
+        edges = [0 * root + x for x in np.linspace(-REACH, REACH, _PANELS + 1)]
+        places_of_bends = bends(self.loss, output.leverage, at_zero)
+        edges += [(f - output.mean) / root for f in places_of_bends]
         if self.labels.is_step:
             tilt = self.scale * share
-            flat = np.abs(tilt) < 1e-9
-            width = self.scale * np.sqrt(1 - share**2)
+            flat = xp.abs(tilt) < 1e-9
+            width = self.scale * xp.sqrt(1 - share**2)
             for r in self.labels.jumps.places:
                 places = [r - self.shift + x * width for x in (-2.0, 0.0, 2.0)]
-                edges += [np.where(flat, _FAR, x / np.where(flat, 1.0, tilt)) for x in places]
-        bounds = np.sort(np.clip(np.stack(edges, -1), -REACH, REACH), -1)
+                edges += [xp.where(flat, _FAR, x / xp.where(flat, 1.0, tilt)) for x in places]
+        bounds = xp.sort(xp.clip(xp.stack(edges, -1), -REACH, REACH), -1)
         w, mass = gaussian_panels(bounds, _NODES)
+        if not lib.is_numpy:
+            count, size = mass.shape
+            every = np.repeat(np.arange(count), size)
+            return Flat(every, size * np.arange(count), w.ravel(), mass.ravel())
         node, place = np.nonzero(mass > _NEGLIGIBLE)
         first = np.searchsorted(node, np.arange(len(root)))
         return Flat(node, first, w[node, place], mass[node, place])
@@ -159,7 +169,7 @@ class Channel:
     ) -> tuple[Float[Array, " z"], list[tuple[float, Float[Array, " z"], Float[Array, " z"]]]]:
         """f0 at the nodes, and for y = +-1 the label with its P and Z."""
         assert isinstance(self.labels, BinaryLabels)
-        root = np.sqrt(output.variance)
+        root = library_of(output.variance).xp.sqrt(output.variance)
         share = (output.slope / root)[at.node]
         plus, along = self.labels.given(at.w, share, self.shift[at.node], self.scale)
         f0 = output.mean[at.node] + root[at.node] * at.w
@@ -169,19 +179,21 @@ class Channel:
         at = self.flat(output)
         f0, classes = self.classes(output, at)
         leverage = output.leverage[at.node]
-        totals = np.zeros((4, len(output.mean)))
+        totals = 4 * [0 * output.mean]
         for y, mass, along in classes:
             g, slope, _ = self.loss.score(np.array(y), f0, leverage)
-            totals += [at.total(x) for x in (mass * slope, mass * g, along * g, mass * g * g)]
+            each = (mass * slope, mass * g, along * g, mass * g * g)
+            totals = [total + at.total(x) for total, x in zip(totals, each, strict=True)]
         return Pull(*totals)
 
     # Real labels --------------------------------------------------------------------------------
 
     def rest(self) -> tuple[Float[Array, "K z"], Float[Array, "K z"], Float[Array, "K z"]]:
         """Nodes of zeta with their masses, and what the teacher says there."""
-        edges = [np.full_like(self.shift, x) for x in np.linspace(-REACH, REACH, _PANELS + 1)]
+        xp = library_of(self.shift).xp
+        edges = [0 * self.shift + x for x in np.linspace(-REACH, REACH, _PANELS + 1)]
         edges += [(kink - self.shift) / self.scale for kink in self.labels.teacher.kinks]
-        bounds = np.sort(np.clip(np.stack(edges, -1), -REACH, REACH), -1)
+        bounds = xp.sort(xp.clip(xp.stack(edges, -1), -REACH, REACH), -1)
         zeta, mass = gaussian_panels(bounds, _NODES)
         return zeta, mass, self.labels.teacher.evaluate(self.shift[:, None] + self.scale * zeta)
 
@@ -195,17 +207,17 @@ class Channel:
         line = self.loss.clip(output.leverage[:, None])
         if line is None:
             raise TypeError(f"{self.loss} is a loss of labels +-1")
-        inner = output.variance - output.slope**2
+        inner, sqrt = output.variance - output.slope**2, library_of(mu).xp.sqrt
         return [
-            (zeta, weight * mass, Clipped.of(mu, np.sqrt(inner + scale**2)[:, None], *line))
+            (zeta, weight * mass, Clipped.of(mu, sqrt(inner + scale**2)[:, None], *line))
             for weight, scale in self.labels.seen_by(self.loss)
         ]
 
     def _real(self, output: Output) -> Pull:
-        totals = np.zeros((4, len(output.mean)))
+        totals = 4 * [0 * output.mean]
         for zeta, mass, of in self.residuals(output):
-            functions = (of.slope, of.mean, zeta * of.mean, of.square)
-            totals += [np.sum(mass * function, -1) for function in functions]
+            each = (of.slope, of.mean, zeta * of.mean, of.square)
+            totals = [total + (mass * x).sum(-1) for total, x in zip(totals, each, strict=True)]
         return Pull(*totals)
 
 
@@ -226,13 +238,15 @@ class Clipped(NamedTuple):
         low: Float[Array, "*shape"],
         high: Float[Array, "*shape"],
     ) -> Clipped:
-        low, high = np.maximum(low, -1e30), np.minimum(high, 1e30)  # the square loss has no ends
+        lib = library_of(mu)
+        xp, ndtr = lib.xp, lib.special.ndtr
+        low, high = xp.maximum(low, -1e30), xp.minimum(high, 1e30)  # the square loss has no ends
         a, b = (low - mu) / spread, (high - mu) / spread
         below, above = ndtr(a), ndtr(-b)
         inside = ndtr(b) - below
-        da, db = (np.exp(-np.minimum(x * x, 1400) / 2) / math.sqrt(2 * math.pi) for x in (a, b))
+        da, db = (xp.exp(-xp.minimum(x * x, 1400) / 2) / math.sqrt(2 * math.pi) for x in (a, b))
         slopes = spread * (db - da)
-        ends = spread**2 * (np.clip(b, -60, 60) * db - np.clip(a, -60, 60) * da)
+        ends = spread**2 * (xp.clip(b, -60, 60) * db - xp.clip(a, -60, 60) * da)
         mean = k * (low * below + high * above + mu * inside - slopes)
         square = (mu**2 + spread**2) * inside - 2 * mu * slopes - ends
         square = k**2 * (low * (low * below) + high * (high * above) + square)
@@ -260,8 +274,9 @@ def square_slope(slope: Float[Array, "*terms K"]) -> Float[Array, " K"]:
 
 def tame(output: Output) -> Output:
     """V not below 1e-6 of its largest, and v above t^2."""
-    leverage = np.maximum(output.leverage, SMALLEST_LEVERAGE * float(output.leverage.max()))
+    xp = library_of(output.mean).xp
+    least = SMALLEST_LEVERAGE * xp.max(output.leverage)
     return output._replace(
-        leverage=leverage,
-        variance=np.maximum(output.variance, square_slope(output.slope) * (1 + 1e-9) + 1e-300),
+        leverage=xp.maximum(output.leverage, least),
+        variance=xp.maximum(output.variance, square_slope(output.slope) * (1 + 1e-9) + 1e-300),
     )

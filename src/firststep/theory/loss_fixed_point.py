@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.errors import NotConverged
+from firststep.numerics.library import library_of
 from firststep.theory.channel import Output
 
 if TYPE_CHECKING:
@@ -61,14 +62,14 @@ def fixed_point(
     tolerance: float = TOLERANCE,
 ) -> FixedPoint:
     """The output that is its own image."""
-    x = _packed(start)
+    x = packed(start)
     history: list[tuple[Float[Array, "rows K"], Float[Array, "rows K"]]] = []
     best, since, plain, resets, halved = np.inf, 0, 0, 0, 0
     smallest = (np.inf, start)
     for count in range(1, MOST_EVALUATIONS + 1):
-        output = _unpacked(x)
-        gap = _packed(image(output)) - x
-        metric = _metric(output, omega)
+        output = unpacked(x)
+        gap = packed(image(output)) - x
+        metric = metric_of(output, omega)
         residual = float(np.sqrt(np.sum((metric * gap) ** 2)))
         if not np.isfinite(residual):
             break
@@ -98,17 +99,22 @@ def fixed_point(
     )
 
 
-def _packed(output: Output) -> Float[Array, "rows K"]:
+def packed(output: Output) -> Float[Array, "rows K"]:
+    """The unknowns."""
     leverage, m, t, v = output
-    ends = [np.log(np.maximum(each, 1e-300)) for each in (leverage, v)]
-    return np.stack([ends[0], m, *np.atleast_2d(t), ends[1]])
+    xp = library_of(m).xp
+    ends = [xp.log(xp.maximum(each, 1e-300)) for each in (leverage, v)]
+    return xp.stack([ends[0], m, *xp.atleast_2d(t), ends[1]])
 
 
-def _unpacked(x: Float[Array, "rows K"]) -> Output:
-    return Output(np.exp(x[0]), x[1], x[2] if len(x) == 4 else x[2:-1], np.exp(x[-1]))
+def unpacked(x: Float[Array, "rows K"]) -> Output:
+    """The output they stand for."""
+    exp = library_of(x).xp.exp
+    return Output(exp(x[0]), x[1], x[2] if len(x) == 4 else x[2:-1], exp(x[-1]))
 
 
-def _metric(output: Output, omega: Float[Array, " K"]) -> Float[Array, "rows K"]:
+def metric_of(output: Output, omega: Float[Array, " K"]) -> Float[Array, "rows K"]:
+    """What the residual weighs changes of the unknowns by."""
     size = float(np.sqrt(omega @ output.variance))
     root = np.sqrt(omega)
     slopes = [root / size] * len(np.atleast_2d(output.slope))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from firststep.numerics.library import library_of
 from firststep.theory.binary import BinaryLabels
 from firststep.theory.channel import Channel, Output, RealLabels, tame
 
@@ -49,24 +50,29 @@ class Report(NamedTuple):
 
 def report(channel: Channel, output: Output, omega: Float[Array, " K"]) -> Report:
     """All of them."""
+    found = numbers(channel, output, omega)
+    return Report(**{name: float(value) for name, value in found.items()})
+
+
+def numbers(
+    channel: Channel, output: Output, omega: Float[Array, " K"]
+) -> dict[str, Float[Array, ""]]:
+    """All of them by name, in the array library of the output."""
     output = tame(output)
+    xp = library_of(output.mean).xp
     losses = _binary if isinstance(channel.labels, BinaryLabels) else _real
     *of_loss, slope = losses(channel, output)
-    found = [float(omega @ each) for each in of_loss]
-    total = float(omega @ (channel.shift**2 + channel.scale**2))  # E u^2
-    square = float(omega @ (output.mean**2 + output.variance))
-    shared = float(omega @ (channel.shift * output.mean + channel.scale * output.slope))
-    training_loss, test_loss, error_rate, training_error_rate, risk = found
-    return Report(
-        training_loss=training_loss,
-        test_loss=test_loss,
-        error_rate=error_rate,
-        training_error_rate=training_error_rate,
-        risk=risk,
-        output_square=square,
-        output_alignment=shared / math.sqrt(square * total) if square > 0 else math.nan,
-        degrees_of_freedom=float(omega @ (slope * output.leverage)),
-    )
+    names = ("training_loss", "test_loss", "error_rate", "training_error_rate", "risk")
+    found = {name: omega @ each for name, each in zip(names, of_loss, strict=True)}
+    total = omega @ (channel.shift**2 + channel.scale**2)  # E u^2
+    square = omega @ (output.mean**2 + output.variance)
+    shared = omega @ (channel.shift * output.mean + channel.scale * output.slope)
+    return {
+        **found,
+        "output_square": square,
+        "output_alignment": shared / xp.sqrt(xp.where(square > 0, square * total, math.nan)),
+        "degrees_of_freedom": omega @ (slope * output.leverage),
+    }
 
 
 def on_a_line(channel: Channel, output: Output, kappa: Float[Array, " K"]) -> Report:
@@ -76,21 +82,28 @@ def on_a_line(channel: Channel, output: Output, kappa: Float[Array, " K"]) -> Re
     """
     from scipy.interpolate import CubicSpline  # slow to load
 
-    spacing = float(kappa[1] - kappa[0])
-    steepness = np.abs(np.gradient(output.mean, kappa)) / np.sqrt(tame(output).variance)
-    seen = np.abs(kappa) < _SEEN
-    times = math.ceil(spacing / max(_FINE / max(float(steepness[seen].max()), 1e-9), _FINEST))
-    if times == 1:
-        omega = np.exp(-(kappa**2) / 2)
-        return report(channel, output, omega / omega.sum())
-    fine = np.linspace(kappa[0], kappa[-1], times * (len(kappa) - 1) + 1)
-    omega = np.exp(-(fine**2) / 2)
+    fine, omega = line(output, kappa)
+    if len(fine) == len(kappa):
+        return report(channel, output, omega)
     leverage, m, t, v = tame(output)
     log_leverage, log_v = np.log(leverage), np.log(v)
     found = [CubicSpline(kappa, each)(fine) for each in (log_leverage, m, t, log_v)]
     between = Output(np.exp(found[0]), found[1], found[2], np.exp(found[3]))
     shift = np.interp(fine, kappa, channel.shift)
-    return report(replace(channel, shift=shift), between, omega / omega.sum())
+    return report(replace(channel, shift=shift), between, omega)
+
+
+def line(
+    output: Output, kappa: Float[Array, " K"]
+) -> tuple[Float[Array, " fine"], Float[Array, " fine"]]:
+    """Nodes and weights of that rule."""
+    spacing = float(kappa[1] - kappa[0])
+    steepness = np.abs(np.gradient(output.mean, kappa)) / np.sqrt(tame(output).variance)
+    seen = np.abs(kappa) < _SEEN
+    times = math.ceil(spacing / max(_FINE / max(float(steepness[seen].max()), 1e-9), _FINEST))
+    fine = np.linspace(kappa[0], kappa[-1], times * (len(kappa) - 1) + 1) if times > 1 else kappa
+    omega = np.exp(-(fine**2) / 2)
+    return fine, omega / omega.sum()
 
 
 def _binary(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
@@ -99,14 +112,13 @@ def _binary(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
     at = channel.flat(output, at_zero=True)
     f0, classes = channel.classes(output, at)
     leverage = output.leverage[at.node]
-    totals = np.zeros((5, len(output.mean)))
-    h0, h1 = np.zeros((2, len(output.mean)))
+    h0, h1, *totals = 7 * [0 * output.mean]
     for y, mass, along in classes:
         label = np.array(y)
         _, slope, point = channel.loss.score(label, f0, leverage)
         values = [channel.loss.value(label, f) for f in (point, f0)]
         values += [*((y * f < 0) + 0.5 * (f == 0) for f in (f0, point)), slope]
-        totals += [at.total(mass * value) for value in values]
+        totals = [total + at.total(mass * x) for total, x in zip(totals, values, strict=True)]
         h0, h1 = h0 + at.total(y * mass), h1 + at.total(y * along)
     crossed = output.mean * h0 + output.slope * h1
     known = 1 - channel.labels.variance(channel.shift, channel.scale)
@@ -117,15 +129,18 @@ def _binary(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
 def _real(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
     assert isinstance(channel.labels, RealLabels)
     bend = 1.0 if channel.loss.is_smooth else 0.0
-    new = output._replace(leverage=np.full_like(output.leverage, (1 - bend) * NO_LEVERAGE))
-    losses, slopes = np.zeros((2, 2, len(output.mean)))
-    for place, seen in enumerate((output, new)):
+    new = output._replace(leverage=0 * output.leverage + (1 - bend) * NO_LEVERAGE)
+    losses = []
+    for seen in (new, output):
+        loss, slope = 0 * output.mean, 0 * output.mean
         for _, mass, of in channel.residuals(seen):
             value = 2 * of.crossed - (bend + 2 * seen.leverage[:, None]) * of.square
-            losses[place] += np.sum(mass * value, -1)
-            slopes[place] += np.sum(mass * of.slope, -1)
+            loss = loss + (mass * value).sum(-1)
+            slope = slope + (mass * of.slope).sum(-1)
+        losses.append(loss)
+    test_loss, training_loss = losses
     zeta, mass, target = channel.rest()
     gap = target - output.mean[:, None] - output.slope[:, None] * zeta
-    risk = np.sum(mass * gap**2, -1) + output.variance - output.slope**2
-    none = np.full_like(risk, np.nan)
-    return [*losses, none, none, risk, slopes[0]]
+    risk = (mass * gap**2).sum(-1) + output.variance - output.slope**2
+    none = np.nan * risk
+    return [training_loss, test_loss, none, none, risk, slope]

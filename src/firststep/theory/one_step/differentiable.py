@@ -101,7 +101,7 @@ def trace(problem: Problem, bulk: str, fields: Mapping[str, Any]) -> Differentia
             name: jnp.asarray(v, float) if isinstance(v, tuple) else v
             for name, v in given_fields(problem, fields).items()
         }
-        known = {name: _known(value) for name, value in values.items()}
+        known = {name: known_values(value) for name, value in values.items()}
         sample = _sample(problem, known)
         check_regime(problem, sample)
         plan = _plan(problem, bulk, _steps(problem, known), sample)
@@ -135,7 +135,7 @@ def trace(problem: Problem, bulk: str, fields: Mapping[str, Any]) -> Differentia
     )
 
 
-def _known(value: object) -> Float[Array, "*shape"] | None:
+def known_values(value: object) -> Float[Array, "*shape"] | None:
     """The numbers behind a value, also behind one that is being differentiated; None inside jit."""
     while isinstance(value, jax.core.Tracer):
         inner = getattr(value, "primal", getattr(value, "val", None))
@@ -244,7 +244,7 @@ def _solve(
 ) -> tuple[Float[Array, " batch"], Float[Array, " batch"], Float[Array, " batch"]]:
     """Risk, training error and residual of a flat batch."""
     numbers = across(numbers_of(plan, values, plan.model))
-    rules = _rules(plan, labels, label_weights)
+    rules = rules_of(plan, labels, label_weights)
     given = Conditional.of(plan.model, rules, numbers)
     cut = plan.resolution.rank_cut
     system = assemble(plan.model, rules, numbers, given, cut=cut, rank=plan.rank)
@@ -266,12 +266,12 @@ def _solve(
     return risk, jnp.where(is_good, errors.training_error, jnp.nan), solution.residual
 
 
-def _rules(
+def rules_of(
     plan: Plan, labels: Float[Array, "batch J"], label_weights: Float[Array, "batch 3 J"]
 ) -> Rules:
     """The nodes; kappa stays in NumPy, as functions of it alone are computed once for all."""
     batch = labels.shape[0]
-    kappa, omega = kappa_rule(plan.resolution.kappa_spacing)
+    kappa, omega = kappa_rule(plan.resolution.kappa_spacing, plan.resolution.reach)
     kind, values, masses = readout_rule(plan.model, plan.readout, plan.resolution, plan.moving)
     return Rules(
         kappa=kappa,

@@ -118,7 +118,7 @@ class RidgeFit(ReadoutFit):
         state, before = iterate
         lib = library_of(before)
         xp, d = lib.xp, system.mean.dimension
-        found = _response(system.bulk, state, look.at)
+        found = response_of(system.bulk, state, look.at)
         if d is None or look.coupling is None:
             change, after = overlap_step(system, found, look.asked, look.gap), look.asked
         else:
@@ -216,7 +216,7 @@ def _inside(
     return xp.where(smallest < -0.9, 0.9 / xp.maximum(-smallest, 0.9), 1.0)
 
 
-def _response(bulk: Bulk, state: State, at: Equations) -> Response:
+def response_of(bulk: Bulk, state: State, at: Equations) -> Response:
     """The response, a constant to differentiation but for the gaps it is applied to."""
     frozen = library_of(state.energy).frozen
     gaps = {"energy_gap": at.energy_gap, "resolvent_gap": at.resolvent_gap}

@@ -19,12 +19,13 @@ and a free constant adds u u^T/(1.S u), u = 1 - H S 1, to H.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
 from firststep.errors import NotConverged
+from firststep.numerics.library import library_of
 from firststep.theory.channel import Channel, Output, Pull, tame
 from firststep.theory.loss_fixed_point import FixedPoint, cold, fixed_point
 from firststep.theory.one_step.fit import NEAR, from_above, solve
@@ -55,7 +56,7 @@ class LossFit:
 
     def __post_init__(self) -> None:
         self.state: State = start(self.system)
-        self.curvature: Float[Array, "1 K K"]  # -dV_k/dS_l, of the last pass
+        self.curvature: Float[Array, "1 K K"]  # of the last pass
         self.shrunk: Float[Array, "1 K"]  # S, of the last pass
 
     def solve(self, before: Output | None, tolerance: float) -> FixedPoint:
@@ -99,23 +100,12 @@ class LossFit:
 
     def image(self, output: Output) -> Output:
         """What the fit makes of an output."""
-        system, d = self.system, self.system.mean.dimension
         pull = self.channel.pull(output)
-        shrunk = (system.omega * pull.slope)[None]
+        shrunk = (self.system.omega * pull.slope)[None]
         self._settle(shrunk)
-        solved = Solved.of(system, self.state)
-        fit = projection(
-            system, self.state, solved.at, solved.shapes, shrunk, constant=self.constant
-        )
-        m, shared, t, by_weight = self._fitted(solved, fit, pull, output)
-        leverage = apply(flip(system.overlap_map), solved.at.force)
-        curvature = bulk_curvature(solved)
-        if d is not None:
-            diagonal, squares = self._smoother(fit, system.omega.size)
-            leverage, curvature = leverage + diagonal / d, curvature + squares / d
-        self.curvature, self.shrunk = curvature / system.alpha[0], shrunk
-        noise = apply(self.curvature, (system.omega * pull.square)[None])[0]
-        return Output(leverage[0] / system.alpha[0], m, t, shared - by_weight + noise)
+        found = image(self.system, self.state, pull, output, self.constant)
+        self.curvature, self.shrunk = found.curvature, shrunk
+        return found.output
 
     def scatter(self, output: Output) -> Scatter:
         """Of the last pass: with C its curvature over alpha,
@@ -136,48 +126,6 @@ class LossFit:
             plain=np.sum(omega * (error - noise), keepdims=True),
             top=self.curvature * follows,
         )
-
-    def _fitted(
-        self, solved: Solved, fit: Projection, pull: Pull, output: Output
-    ) -> tuple[Float[Array, " K"], ...]:
-        """m, mt^2, t and dJ/dS."""
-        system, nodes = self.system, fit.root.shape[-1]
-        size = system.omega.size
-        across = apply(
-            system.bulk.basis, (system.omega * (pull.along + pull.slope * output.slope))[None]
-        )
-        offset = apply(flip(row_vectors(system)), apply(solved.shapes.cross, across))
-        wanted = system.omega * (pull.mean + pull.slope * output.mean)
-        right = np.pad(wanted[None] / fit.root[:, :size], ((0, 0), (0, nodes - size)))
-        right = right - fit.root * offset
-        answer = solve_each(fit.system, np.pad(right, ((0, 0), (0, fit.system.shape[-1] - nodes))))
-        g = fit.root * answer[:, :nodes]
-        found = offset + apply(fit.kernel, g) + apply(fit.functions, answer[:, nodes:])
-        t, by_weight = spread(solved, g, across)
-        shared = np.sum(found[:, size:].reshape(-1, size) ** 2, 0)
-        return found[0, :size], shared, t[0], by_weight[0]
-
-    def _smoother(
-        self, fit: Projection, size: int
-    ) -> tuple[Float[Array, "1 K"], Float[Array, "1 K K"]]:
-        """H_kk and H_kl H_lk, at finite d."""
-        root, functions = fit.root[0], fit.functions[0]
-        columns = functions.shape[-1] - (1 if self.constant else 0)
-        part = functions[:, :columns]
-        kernel = fit.kernel[0] + (part / fit.slack[0, :columns]) @ part.T
-        half = root[:, None] * kernel
-        lower = np.linalg.cholesky(np.eye(root.size) + half * root)
-        half = scipy.linalg.solve_triangular(lower, half, lower=True, check_finite=False)
-        smooth = kernel - half.T @ half
-        if self.constant:
-            one = 1.0 * (np.arange(root.size) < size)
-            left = one - smooth @ (root**2 * one)
-            smooth = smooth + np.outer(left, left) / float(np.sum(root**2 * one * left))
-        smooth = (smooth + smooth.T) / 2
-        sets = root.size // size
-        diagonal = np.diag(smooth).reshape(sets, size).sum(0)
-        squares = (smooth**2).reshape(sets, size, sets, size).sum((0, 2))
-        return diagonal[None], squares[None]
 
     def _settle(self, shrunk: Float[Array, "1 K"]) -> None:
         """(E, Z) at the overlaps of S, from those of the last pass or else from above."""
@@ -206,3 +154,74 @@ def settled(bulk: Bulk, state: State) -> State:
         moved = unfold(found.resolvent_shift, state.resolvent.shape[-1])
         state = state._replace(energy=energy, resolvent=state.resolvent + moved)
     raise NotConverged(f"the resolvent did not converge: the residual stayed at {best:.1e}")
+
+
+class Pass(NamedTuple):
+    """What the fit makes of an output, and C = -dV_k/dS_l there."""
+
+    output: Output
+    curvature: Float[Array, "1 K K"]
+
+
+def image(system: System, state: State, pull: Pull, output: Output, constant: bool) -> Pass:
+    """The map of the module's docstring, where (E, Z) are those of S = omega s."""
+    d, shrunk = system.mean.dimension, (system.omega * pull.slope)[None]
+    solved = Solved.of(system, state)
+    fit = projection(system, state, solved.at, solved.shapes, shrunk, constant=constant)
+    m, shared, t, by_weight = _fitted(solved, fit, pull, output)
+    leverage = apply(flip(system.overlap_map), solved.at.force)
+    curvature = bulk_curvature(solved)
+    if d is not None:
+        diagonal, squares = _smoother(fit, system.omega.size, constant)
+        leverage, curvature = leverage + diagonal / d, curvature + squares / d
+    curvature, leverage = curvature / system.alpha[0], leverage / system.alpha[0]
+    noise = apply(curvature, (system.omega * pull.square)[None])[0]
+    return Pass(Output(leverage[0], m, t, shared - by_weight + noise), curvature)
+
+
+def _fitted(
+    solved: Solved, fit: Projection, pull: Pull, output: Output
+) -> tuple[Float[Array, " K"], ...]:
+    """m, mt^2, t and dJ/dS."""
+    system, nodes = solved.system, fit.root.shape[-1]
+    xp, size = library_of(fit.root).xp, system.omega.size
+    across = apply(
+        system.bulk.basis, (system.omega * (pull.along + pull.slope * output.slope))[None]
+    )
+    offset = apply(flip(row_vectors(system)), apply(solved.shapes.cross, across))
+    wanted = system.omega * (pull.mean + pull.slope * output.mean)
+    right = xp.pad(wanted[None] / fit.root[:, :size], ((0, 0), (0, nodes - size)))
+    right = right - fit.root * offset
+    answer = solve_each(fit.system, xp.pad(right, ((0, 0), (0, fit.system.shape[-1] - nodes))))
+    g = fit.root * answer[:, :nodes]
+    found = offset + apply(fit.kernel, g) + apply(fit.functions, answer[:, nodes:])
+    t, by_weight = spread(solved, g, across)
+    shared = xp.sum(found[:, size:].reshape(-1, size) ** 2, 0)
+    return found[0, :size], shared, t[0], by_weight[0]
+
+
+def _smoother(
+    fit: Projection, size: int, constant: bool
+) -> tuple[Float[Array, "1 K"], Float[Array, "1 K K"]]:
+    """H_kk and H_kl H_lk, at finite d."""
+    lib = library_of(fit.root)
+    xp, root, functions = lib.xp, fit.root[0], fit.functions[0]
+    columns = functions.shape[-1] - (1 if constant else 0)
+    part = functions[:, :columns]
+    kernel = fit.kernel[0] + (part / fit.slack[0, :columns]) @ part.T
+    half = root[:, None] * kernel
+    lower = lib.linalg.cholesky(np.eye(root.size) + half * root)
+    if lib.is_numpy:
+        half = scipy.linalg.solve_triangular(lower, half, lower=True, check_finite=False)
+    else:
+        half = lib.linalg.solve(lower, half)
+    smooth = kernel - half.T @ half
+    if constant:
+        one = 1.0 * (np.arange(root.size) < size)
+        left = one - smooth @ (root**2 * one)
+        smooth = smooth + xp.outer(left, left) / xp.sum(root**2 * one * left)
+    smooth = (smooth + smooth.T) / 2
+    sets = root.size // size
+    diagonal = xp.diag(smooth).reshape(sets, size).sum(0)
+    squares = (smooth**2).reshape(sets, size, sets, size).sum((0, 2))
+    return diagonal[None], squares[None]

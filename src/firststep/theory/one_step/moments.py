@@ -96,7 +96,18 @@ def assemble(
     rank: int | None = None,
 ) -> System:
     """The system; ``cut``: accuracy of B; ``rank`` fixes its size where shapes must be known."""
-    bulk = _bulk(model, rules, numbers, given, cut=cut, rank=rank)
+    return assemble_in(model, rules, numbers, given, combination_of(given, rules, cut, rank))
+
+
+def assemble_in(
+    model: Model,
+    rules: Rules,
+    numbers: Numbers,
+    given: Conditional,
+    combination: Float[Array, "batch r P"],
+) -> System:
+    """The system in a basis that is known."""
+    bulk = _bulk(model, rules, numbers, given, combination)
     return System(
         bulk=bulk,
         mean=_mean(model, rules, numbers, given),
@@ -199,12 +210,10 @@ def _bulk(
     rules: Rules,
     numbers: Numbers,
     given: Conditional,
-    *,
-    cut: float,
-    rank: int | None,
+    combination: Float[Array, "batch r P"],
 ) -> Bulk:
-    law, slope = given.law, given.student.slope
-    coordinates, basis, idle = low_rank(slope, rules.masses, rules.omega, cut, rank)
+    law = given.law
+    coordinates, basis, idle = low_rank(given.student.slope, rules.omega, combination)
     is_plain = model.is_isotropic or not model.steps
     zero = 0 * law.jitter
     return Bulk(
@@ -222,28 +231,31 @@ def _bulk(
     )
 
 
-def low_rank(
-    slope: Float[Array, "batch P K"],
-    masses: Float[Array, "batch P"],
-    omega: Float[Array, " K"],
-    cut: float,
-    rank: int | None = None,
-) -> tuple[Float[Array, "batch P r"], Float[Array, "batch r K"], Float[Array, "batch r"]]:
-    """U, B and the idle rows of mu1 = U B.
-
-    Rows of B are combinations of rows of mu1 that are orthonormal under omega; idle rows are zero.
-    """
+def combination_of(
+    given: Conditional, rules: Rules, cut: float, rank: int | None = None
+) -> Float[Array, "batch r P"]:
+    """B by rows of mu1: combinations that are orthonormal under omega; idle rows are zero."""
+    slope = given.student.slope
     lib = library_of(slope)
-    xp, root = lib.xp, lib.xp.sqrt(masses)
-    left, sigma, _ = thin_svd(lib.frozen(root[..., None] * slope * xp.sqrt(omega)))
+    xp, root = lib.xp, lib.xp.sqrt(rules.masses)
+    left, sigma, _ = thin_svd(lib.frozen(root[..., None] * slope * xp.sqrt(rules.omega)))
     used = (sigma > cut * sigma[:, :1]) & (sigma > _NO_VALUE)
     size = max(1, int(xp.max(xp.sum(used, -1)))) if rank is None else rank
     left, sigma, used = left[..., :size], sigma[..., :size], used[..., :size]
     scaled = left / xp.where(used, sigma, 1.0)[:, None, :]
-    combination = xp.where(used[:, None, :], scaled, 0.0) * lib.frozen(root)[..., None]
-    basis = flip(combination) @ slope
-    idle = 1.0 - used
-    gram = (basis * omega) @ flip(basis) + idle[:, :, None] * np.eye(size)
+    return flip(xp.where(used[:, None, :], scaled, 0.0) * lib.frozen(root)[..., None])
+
+
+def low_rank(
+    slope: Float[Array, "batch P K"],
+    omega: Float[Array, " K"],
+    combination: Float[Array, "batch r P"],
+) -> tuple[Float[Array, "batch P r"], Float[Array, "batch r K"], Float[Array, "batch r"]]:
+    """U, B and the idle rows of mu1 = U B."""
+    lib = library_of(slope)
+    basis = combination @ slope
+    idle = 1.0 * lib.xp.all(combination == 0, -1)
+    gram = (basis * omega) @ flip(basis) + idle[:, :, None] * np.eye(idle.shape[-1])
     coordinates = flip(lib.linalg.solve(gram, (basis * omega) @ flip(slope)))
     return coordinates, basis, idle
 

@@ -34,7 +34,7 @@ from firststep.theory.one_step.question import (
 from firststep.theory.one_step.solve import Point, solve
 from firststep.theory.one_step.solve_loss import LossSolver
 from firststep.theory.one_step.step_noise import check_noise
-from firststep.theory.step import StepConstants, refuse_other_losses
+from firststep.theory.step import StepConstants
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -53,10 +53,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
     if any(is_traced(value) for value in fields.values()):
-        refuse_other_losses(problem)
-        from firststep.theory.one_step.differentiable import trace  # it loads JAX
-
-        return trace(problem, bulk, fields)
+        return _to_differentiate(problem, bulk, fields)
     values, shape = broadcast(problem, fields)
     check_regime(problem, values)
     check_sizes(problem, values)
@@ -85,6 +82,22 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     if shape == () and result.status != CONVERGED:
         raise NotConverged(_failure(result))
     return result
+
+
+def _to_differentiate(problem: Problem, bulk: str, fields: Mapping[str, object]) -> Any:
+    """Ridge regression on real labels is solved in JAX; of the rest only derivatives are."""
+    if not problem.noise_law.is_gaussian:
+        hint = "its derivatives are not known: try arrays of NumPy"
+        law = str(problem.noise_law)
+        raise InvalidParameter("noise-law", "gaussian in arrays of JAX", law, hint)
+    if not problem.beyond_plain():
+        from firststep.theory.one_step.differentiable import trace  # it loads JAX
+
+        return trace(problem, bulk, fields)
+    from firststep.theory.one_step.loss_gradient import differentiable, known_fields
+
+    found = predict(problem, bulk=bulk, **known_fields(fields))
+    return differentiable(problem, found, fields)
 
 
 def is_traced(value: object) -> bool:

@@ -86,7 +86,9 @@ class Point:
         default_factory=_nothing
     )  # of y given the teacher's coordinate
     channel: Channel | None = None  # what the samples pull at the fit
-    fitted: Report | None = None  # with another loss than the square, or a free constant
+    # With another loss than the square, or a free constant:
+    output: Output | None = None  # what the fit says on a new sample
+    fitted: Report | None = None
 
     @property
     def degrees_of_freedom(self) -> float:

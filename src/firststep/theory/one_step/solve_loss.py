@@ -202,6 +202,7 @@ class LossSolver:
             doubts=self._doubts(fine),
             label_variance=label_variance(channel),
             channel=channel,
+            output=fine.found.output,
             fitted=fine.report,
         )
 
