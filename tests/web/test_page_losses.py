@@ -159,7 +159,7 @@ def test_a_classifier_has_its_lines_and_panels_say_what_they_cannot_show(
     expect(page.locator("#split")).to_contain_text("not on the scale of its labels")
     expect(page.locator("#weights-notes")).to_contain_text("real labels")
     expect(page.locator("#weights-caption")).to_contain_text("No prediction here")
-    expect(page.locator("#trust")).to_contain_text("not calibrated")
+    expect(page.locator("#trust")).to_contain_text("d = 1000")
     problem = Problem(**CLASSIFIER)
     error = page.locator("#values tr[data-value=error_rate] td")
     expect(error).to_have_text(f"{predict(problem).error_rate:.5g}")
@@ -232,7 +232,7 @@ def test_a_preset_its_map_and_its_experiment(
     context: BrowserContext, served: tuple[str, int]
 ) -> None:
     page = opened(context, served[0])
-    page.select_option("#preset", "least-squares-classifier")
+    page.select_option("#preset", "classification")
     expect(page.locator("#quantity")).to_have_value("error_rate")
     expect(page.locator("#preset-caption")).to_contain_text("Ridge regression of the labels")
     page.click("#take-toml")

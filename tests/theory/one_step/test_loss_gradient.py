@@ -199,3 +199,8 @@ def test_second_derivatives_are_refused() -> None:
         pytest.raises(InvalidParameter, match="derivative must be a first one"),
     ):
         jax.grad(slope)(0.03)
+
+
+def test_noise_laws_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="noise-law must be gaussian in arrays of JAX"):
+        predict(HUBER.replace(noise_law="t:5"), ridge=jnp.array(0.1))
