@@ -35,6 +35,7 @@ NEAR = 0.3  # residual below which steps are mixed
 FAR = 1.0  # and above which they are halved
 _MEMORY = 5
 _PATIENCE = 30  # evaluations in which the residual should halve
+_SHORT = 10  # the same where it is accepted already
 _MOST_RESETS = 4  # of the history: beyond, rounding stops the iteration
 _PLAIN = 15  # steps without mixing after that
 _LARGEST_MOVE = 1.5  # of a logarithm
@@ -80,9 +81,9 @@ def fixed_point(
         since += 1
         if residual < best / 2:
             best, since = residual, 0
+        if since > _SHORT and smallest[0] <= ACCEPTED:  # rounding: it does not come down further
+            return FixedPoint(smallest[1], smallest[0], count)
         if since > _PATIENCE:
-            if smallest[0] <= ACCEPTED:  # rounding: it does not come down any further
-                return FixedPoint(smallest[1], smallest[0], count)
             if resets == _MOST_RESETS:
                 break
             history, best, since, plain, resets = [], residual, 0, _PLAIN, resets + 1

@@ -19,8 +19,8 @@ from firststep.losses import Loss
 from firststep.numerics.batches import take
 from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
-from firststep.theory.channel import SMALLEST_SLOPE, Channel, Output
-from firststep.theory.loss_fixed_point import FixedPoint
+from firststep.theory.channel import SMALLEST_SLOPE, Channel, Output, tame
+from firststep.theory.loss_fixed_point import FixedPoint, packed, unpacked
 from firststep.theory.loss_report import Report, on_a_line
 from firststep.theory.one_step.fit import Iterate
 from firststep.theory.one_step.loss_fit import LossFit
@@ -40,6 +40,10 @@ AIM = 1e-4
 TOLERANCE = 3e-8
 _ROUGH = 1e-5  # on coarse nodes
 _LEVELS = 4
+# Points of a curve begin beyond the last fit, on the line of the last two. Farther than twice the
+# step before a line says little; what is aside of it by a tenth is not on it.
+_FARTHEST, _ASIDE = 2.0, 0.1
+_LARGEST_GUESS = 1.0  # of a logarithm, or of the output
 
 
 class _Care(NamedTuple):
@@ -84,6 +88,16 @@ class _Attempt(NamedTuple):
         return max(known)
 
 
+class _Seen(NamedTuple):
+    """A problem that was solved, and its fit on coarse nodes."""
+
+    numbers: Numbers
+    first: _Attempt
+
+
+Start = Callable[["Float[Array, ' K']"], Output]  # an output on given nodes, to begin with
+
+
 @dataclass(frozen=True)
 class LossSolver:
     """Problems of one model, with one loss."""
@@ -97,28 +111,31 @@ class LossSolver:
     def __call__(self, numbers: Numbers) -> list[Point]:
         """One Point per problem, in order."""
         points: dict[int, Point] = {}
-        before: _Attempt | None = None
+        seen: list[_Seen] = []
         resolutions = choose(self.model, self.readout, numbers)
         order = np.argsort(-numbers.ridge, kind="stable")  # small ridges from larger ones
         for place in map(int, order):
-            resolution = resolutions[place]
+            resolution, one = resolutions[place], take(numbers, [place])
             try:
                 with np.errstate(all="ignore"):
-                    points[place], before = self._one(take(numbers, [place]), resolution, before)
+                    points[place], first = self._one(one, resolution, seen)
+                seen = [*seen[-1:], _Seen(one, first)]
             except (NotConverged, np.linalg.LinAlgError):
-                points[place], before = Point(resolution), None
+                points[place], seen = Point(resolution), []
         return [points[place] for place in range(len(resolutions))]
 
     def _one(
-        self, numbers: Numbers, resolution: Resolution, before: _Attempt | None
+        self, numbers: Numbers, resolution: Resolution, seen: list[_Seen]
     ) -> tuple[Point, _Attempt]:
         """Finer nodes until nothing moves; and the fit on the coarsest, for the next problem."""
         resolution = _coarser(resolution)._replace(reach=REACH)
-        first = self._attempt(numbers, resolution, before, _ROUGH, least_care=0)
+        care = seen[-1].first.care if seen else 0  # what the last one needed this one will need
+        first = self._attempt(numbers, resolution, _ahead(seen, numbers), _ROUGH, least_care=care)
         coarse, gap, evaluations = first, math.inf, first.found.evaluations
         for _ in range(_LEVELS):
             finer = coarse.resolution.finer()
-            fine = self._attempt(numbers, finer, coarse, TOLERANCE, least_care=coarse.care)
+            start = partial(_between, coarse)
+            fine = self._attempt(numbers, finer, start, TOLERANCE, least_care=coarse.care)
             gap, coarse = max(fine.gap(coarse), fine.channel.floor), fine
             evaluations += fine.found.evaluations
             if gap <= max(AIM, fine.channel.floor):
@@ -129,13 +146,12 @@ class LossSolver:
         self,
         numbers: Numbers,
         resolution: Resolution,
-        before: _Attempt | None,
+        start: Start | None,
         tolerance: float,
         *,
         least_care: int,
     ) -> _Attempt:
         """A fit on some nodes, with more care where rounding stops it."""
-        start = None if before is None else partial(_between, before)
         care = least_care
         while True:
             try:
@@ -150,7 +166,7 @@ class LossSolver:
         numbers: Numbers,
         resolution: Resolution,
         care: int,
-        start: Callable[[Float[Array, " K"]], Output] | None,
+        start: Start | None,
         tolerance: float,
     ) -> _Attempt:
         resolution = resolution._replace(rank_cut=_CARES[care].cut)
@@ -219,10 +235,47 @@ def _coarser(resolution: Resolution) -> Resolution:
 
 def _between(before: _Attempt, kappa: Float[Array, " K"]) -> Output:
     """The output of a fit on other nodes."""
+    return tame(unpacked(_rows(before, kappa)))
+
+
+def _rows(before: _Attempt, kappa: Float[Array, " K"]) -> Float[Array, "4 K"]:
+    """Its unknowns on other nodes."""
     from scipy.interpolate import CubicSpline  # slow to load
 
-    nodes, (leverage, m, t, v) = before.system.mean.kappa, before.found.output
+    nodes = before.system.mean.kappa
     inside = np.clip(kappa, nodes[0], nodes[-1])
-    rows = (np.log(leverage), m, t, np.log(v))
-    found = [CubicSpline(nodes, row)(inside) for row in rows]
-    return Output(np.exp(found[0]), found[1], found[2], np.exp(found[3]))
+    return np.stack([CubicSpline(nodes, row)(inside) for row in packed(before.found.output)])
+
+
+def _ahead(seen: list[_Seen], numbers: Numbers) -> Start | None:
+    """Where to begin: at the last fit, or beyond it if the last two are on a line with this one."""
+    if not seen:
+        return None
+    last = seen[-1]
+    share = _share(seen[0].numbers, last.numbers, numbers) if len(seen) > 1 else 0.0
+    if share == 0:
+        return partial(_between, last.first)
+
+    def beyond(kappa: Float[Array, " K"]) -> Output:
+        one, two = (_rows(each.first, kappa) for each in seen)
+        change = np.clip(share * (two - one), -_LARGEST_GUESS, _LARGEST_GUESS)
+        return tame(unpacked(two + change))
+
+    return beyond
+
+
+def _share(one: Numbers, two: Numbers, now: Numbers) -> float:
+    """How much farther it is, over the step before, in the logarithms of the numbers; 0 if these
+    three problems are not on a line or it is far.
+    """
+    names = [name for name in Numbers._fields if name != "dimension"]
+    logs = [
+        np.log(np.maximum([float(getattr(each, name)[0]) for name in names], 1e-300))
+        for each in (one, two, now)
+    ]
+    before, after = logs[1] - logs[0], logs[2] - logs[1]
+    length = float(before @ before)
+    share = float(before @ after) / length if length > 0 else 0.0
+    rest = float(np.linalg.norm(after - share * before))
+    is_line = 0 < share <= _FARTHEST and rest <= _ASIDE * float(np.linalg.norm(after))
+    return share if is_line else 0.0
