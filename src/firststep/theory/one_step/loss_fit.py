@@ -127,6 +127,26 @@ class LossFit:
             top=self.curvature * follows,
         )
 
+    def share_of_constant(self, output: Output) -> float:
+        """Of E f^2: what the scatter of a free constant adds to v, at finite d. With u and 1.S u of
+        the module's docstring, what the Q of the fit with it has and that without it lacks. Nothing
+        where every sample pulls at it: by a smooth loss its scatter is Gaussian, however large.
+        """
+        system, omega = self.system, self.system.omega
+        if not self.constant or self.channel.loss.is_smooth or system.mean.dimension is None:
+            return 0.0
+        solved = Solved.of(system, self.state)
+        squares = []
+        for constant in (False, True):
+            fit = projection(
+                system, self.state, solved.at, solved.shapes, self.shrunk, constant=constant
+            )
+            squares.append(_smoother(fit, omega.size, constant)[1])
+        noise = (omega * self.channel.pull(output).square)[None] / system.mean.dimension
+        added = apply(squares[1] - squares[0], noise / system.alpha)[0]
+        total = float(np.sum(omega * (output.mean**2 + output.variance)))
+        return max(float(np.sum(omega * added)), 0.0) / max(total, 1e-300)
+
     def _settle(self, shrunk: Float[Array, "1 K"]) -> None:
         """(E, Z) at the overlaps of S, from those of the last pass or else from above."""
         matrix, diagonal = overlaps_of(self.system, apply(self.system.overlap_map, shrunk))

@@ -196,7 +196,9 @@ class LossSolver:
         unexplained = np.sum(fit.system.omega * variance, keepdims=True)
         scatter = fit.scatter(fine.found.output)
         iterate = Iterate(fit.state, fit.shrunk)
-        return take(doubts_of(fit.system, iterate, scatter, fine.doubted(), unexplained), 0)
+        doubts = doubts_of(fit.system, iterate, scatter, fine.doubted(), unexplained)
+        share = fit.share_of_constant(fine.found.output)
+        return take(doubts._replace(constant=np.full(1, share)), 0)
 
     def _point(self, fine: _Attempt, gap: float, evaluations: int) -> Point:
         system, channel, (_, m, t, v) = fine.system, fine.channel, fine.found.output
