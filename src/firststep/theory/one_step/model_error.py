@@ -87,8 +87,8 @@ class Weights(NamedTuple):
 # Of the risk of ridge regression the fit of tests/scripts/model_error.py on the safe side (it finds
 # 0.0033, 0.19, 9.1, 0.13, 0.23 and the least it is given); of the test loss of other losses and of
 # error rates those of tests/scripts/loss_model_error.py (0.002, 1.7 and nothing; 0.004, 0, 0, 0.28,
-# 0.57, 0.93), made a little larger where they are nothing. Of the constant the error rate alone feels
-# more than its width: 3.6 % at a share of 0.15, 1.2 % at 0.035.
+# 0.57, 0.93), made a little larger where they are nothing. Of the constant the error rate alone
+# feels more than its width: 3.6 % at a share of 0.15, 1.2 % at 0.035.
 WEIGHTS = {
     "risk": Weights(floor=0.005, peak=0.25, overlap=9.0, norms=0.26, second=0.25, own=0.12),
     "test_loss": Weights(floor=0.003, peak=1.7, overlap=2.0, norms=0.0, second=0.0, own=0.1),
