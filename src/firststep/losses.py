@@ -245,13 +245,16 @@ class Logistic(Loss):
         """Between q = -V/2 and 0 the score is a logarithm of the distance to either, on which
         points spaced by a factor see the same everywhere; beyond, it ends like exp(-|distance|).
         """
-        xp, half = library_of(leverage).xp, leverage / 2
+        lib, half = library_of(leverage), leverage / 2
         ends = [0 * half, -half]
         for width in _TAILS:
             ends += [width + 0 * half, -half - width]
+        farthest = float(half.max()) / 2 if lib.is_numpy else math.inf
         for width in _SPACED:
-            inside = xp.minimum(width, half / 2)
+            inside = lib.xp.minimum(width, half / 2)
             ends += [-inside, inside - half]
+            if width > farthest:  # wider ones would be the middle again
+                break
         return tuple(ends)
 
     def zero(self, leverage: Float[Array, "*s"]) -> Float[Array, "*s"]:

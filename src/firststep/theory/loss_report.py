@@ -86,9 +86,9 @@ def on_a_line(channel: Channel, output: Output, kappa: Float[Array, " K"]) -> Re
     if len(fine) == len(kappa):
         return report(channel, output, omega)
     leverage, m, t, v = tame(output)
-    log_leverage, log_v = np.log(leverage), np.log(v)
-    found = [CubicSpline(kappa, each)(fine) for each in (log_leverage, m, t, log_v)]
-    between = Output(np.exp(found[0]), found[1], found[2], np.exp(found[3]))
+    rows = np.stack([np.log(leverage), m, t, np.log(v)])
+    log_leverage, m, t, log_v = CubicSpline(kappa, rows, axis=1)(fine)
+    between = Output(np.exp(log_leverage), m, t, np.exp(log_v))
     shift = np.interp(fine, kappa, channel.shift)
     return report(replace(channel, shift=shift), between, omega)
 

@@ -330,3 +330,23 @@ def test_fits_that_did_not_converge(name) -> None:
     found = predict(Problem(**{"beta": 1, "labels": "sign", **fields}))
     assert abs(found.test_loss - loss) < 2 * loss_error
     assert abs(found.error_rate - rate) < 2 * rate_error
+
+
+@pytest.mark.parametrize("readout", ["ones", "gaussian"])
+def test_points_of_a_curve_are_those_alone_with_fewer_passes(readout) -> None:
+    problem = asked("N1", readout=readout, loss="logistic", ridge=0.1)
+    alphas = np.linspace(0.5, 5, 12)
+    curve = predict(problem, alpha=alphas)
+    alone = [predict(problem.replace(alpha=alpha)) for alpha in map(float, alphas)]
+    for name in ("test_loss", "error_rate", "training_loss"):
+        expected = [getattr(each, name) for each in alone]
+        assert getattr(curve, name) == pytest.approx(expected, rel=1e-6)
+    assert np.sum(curve.iterations) < 0.7 * sum(each.iterations for each in alone)
+
+
+def test_a_curve_that_jumps_or_stays_begins_at_the_last_point() -> None:
+    problem = asked("N1", loss="logistic", ridge=0.1)
+    alphas = np.array([1.0, 1.0, 4.0, 1.0, 1.1, 1.2, 0.4])
+    curve = predict(problem, alpha=alphas)
+    for alpha, loss in zip(alphas, curve.test_loss, strict=True):
+        assert loss == pytest.approx(predict(problem, alpha=float(alpha)).test_loss, rel=1e-6)

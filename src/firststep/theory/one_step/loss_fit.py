@@ -31,8 +31,15 @@ from firststep.theory.loss_fixed_point import FixedPoint, cold, fixed_point
 from firststep.theory.one_step.fit import NEAR, from_above, solve
 from firststep.theory.one_step.mean import Projection, projection, row_vectors
 from firststep.theory.one_step.model_error import Scatter
-from firststep.theory.one_step.resolvent import above, equations, overlaps_of, settle, start
-from firststep.theory.one_step.response import respond
+from firststep.theory.one_step.resolvent import (
+    above,
+    equations,
+    overlaps_of,
+    packed_overlaps,
+    settle,
+    start,
+)
+from firststep.theory.one_step.response import Response, respond
 from firststep.theory.one_step.risk import Solved, bulk_curvature, outcome, spread
 from firststep.theory.one_step.system import Bulk, State, System, apply, flip, solve_each, unfold
 
@@ -43,7 +50,7 @@ SETTLED = 1e-11  # residual of (E, Z) at given overlaps
 ACCEPTED = 1e-8  # where rounding stops it
 _MOST_STEPS = 60
 _LARGEST_FALL = 0.1  # of E in one step
-_CHANGE = 0.01  # of v, relative: derivatives by it feel its square
+_CHANGE = 1e-3  # of v, relative: as good as derivatives by it need to be
 
 
 @dataclass
@@ -58,6 +65,8 @@ class LossFit:
         self.state: State = start(self.system)
         self.curvature: Float[Array, "1 K K"]  # of the last pass
         self.shrunk: Float[Array, "1 K"]  # S, of the last pass
+        self._last: tuple[Output, Pull] | None = None
+        self._response: Response | None = None  # at the state of the last pass
 
     def solve(self, before: Output | None, tolerance: float) -> FixedPoint:
         """The fixed point, from an output near it if there is one, else from the ridge fit, else
@@ -70,7 +79,7 @@ class LossFit:
                     return fixed_point(self.image, near, self.system.omega, tolerance)
             except (NotConverged, np.linalg.LinAlgError):
                 pass
-            self.state = start(self.system)
+            self.state, self._response = start(self.system), None
         return fixed_point(self.image, self._cold(), self.system.omega, tolerance)
 
     def _cold(self) -> Output:
@@ -91,20 +100,26 @@ class LossFit:
         solution = solve(system, from_above(system), NEAR)
         if not solution.residual[0] <= NEAR:
             return None
-        self.state = solution.state
+        self.state, self._response = solution.state, None
         found = outcome(system, solution.state, solution.shrunk)
         m, t = found.learned, found.linear_coefficient
         v = found.error - h2 + 2 * (m * h0 + t * h1) - m**2
         leverage = system.omega / solution.shrunk - 1
         return tame(Output(leverage[0], m[0], t[0], np.maximum(v[0], 1e-12 * h2[0])))
 
+    def pull(self, output: Output) -> Pull:
+        """What the samples pull there; that of the last output is kept."""
+        if self._last is None or self._last[0] is not output:
+            self._last = (output, self.channel.pull(output))
+        return self._last[1]
+
     def image(self, output: Output) -> Output:
         """What the fit makes of an output."""
-        pull = self.channel.pull(output)
+        pull = self.pull(output)
         shrunk = (self.system.omega * pull.slope)[None]
         self._settle(shrunk)
         found = image(self.system, self.state, pull, output, self.constant)
-        self.curvature, self.shrunk = found.curvature, shrunk
+        self.curvature, self.shrunk, self._response = found.curvature, shrunk, found.response
         return found.output
 
     def scatter(self, output: Output) -> Scatter:
@@ -115,12 +130,10 @@ class LossFit:
         """
         omega, (h0, h1, h2), (_, m, t, v) = self.system.omega, self.system.mean.target, output
         error = h2[0] - 2 * (m * h0[0] + t * h1[0]) + m**2 + v
-        noise = apply(self.curvature, (omega * self.channel.pull(output).square)[None])[0]
-        low, high = (
-            self.channel.pull(output._replace(variance=(1 + change) * v)).square
-            for change in (-_CHANGE, _CHANGE)
-        )
-        follows = omega * (high - low) / (2 * _CHANGE * v)
+        square = self.pull(output).square
+        noise = apply(self.curvature, (omega * square)[None])[0]
+        moved = self.channel.pull(output._replace(variance=(1 + _CHANGE) * v)).square
+        follows = omega * (moved - square) / (_CHANGE * v)
         return Scatter(
             total=np.sum(omega * error, keepdims=True),
             plain=np.sum(omega * (error - noise), keepdims=True),
@@ -142,19 +155,32 @@ class LossFit:
                 system, self.state, solved.at, solved.shapes, self.shrunk, constant=constant
             )
             squares.append(_smoother(fit, omega.size, constant)[1])
-        noise = (omega * self.channel.pull(output).square)[None] / system.mean.dimension
+        noise = (omega * self.pull(output).square)[None] / system.mean.dimension
         added = apply(squares[1] - squares[0], noise / system.alpha)[0]
         total = float(np.sum(omega * (output.mean**2 + output.variance)))
         return max(float(np.sum(omega * added)), 0.0) / max(total, 1e-300)
 
     def _settle(self, shrunk: Float[Array, "1 K"]) -> None:
         """(E, Z) at the overlaps of S, from those of the last pass or else from above."""
-        matrix, diagonal = overlaps_of(self.system, apply(self.system.overlap_map, shrunk))
+        packed = apply(self.system.overlap_map, shrunk)
         try:
-            near = self.state._replace(overlaps=matrix, diagonal=diagonal)
-            self.state = settled(self.system.bulk, near)
+            self.state = settled(self.system.bulk, self._moved(packed))
         except (NotConverged, np.linalg.LinAlgError):
-            self.state = settled(self.system.bulk, above(self.system, matrix, diagonal))
+            safe = above(self.system, *overlaps_of(self.system, packed))
+            self.state = settled(self.system.bulk, safe)
+
+    def _moved(self, packed: Float[Array, "1 Y"]) -> State:
+        """The state of the last pass at other overlaps, to first order in their change."""
+        matrix, diagonal = overlaps_of(self.system, packed)
+        state, found = self.state._replace(overlaps=matrix, diagonal=diagonal), self._response
+        if found is None:
+            return state
+        energy, resolvent = found.along(packed - packed_overlaps(self.system, self.state))
+        size = state.resolvent.shape[-1]
+        return state._replace(
+            energy=state.energy * np.maximum(1 + energy / state.energy, _LARGEST_FALL),
+            resolvent=state.resolvent + unfold(resolvent, size),
+        )
 
 
 def settled(bulk: Bulk, state: State) -> State:
@@ -177,10 +203,11 @@ def settled(bulk: Bulk, state: State) -> State:
 
 
 class Pass(NamedTuple):
-    """What the fit makes of an output, and C = -dV_k/dS_l there."""
+    """What the fit makes of an output, C = -dV_k/dS_l there, and the response of (E, Z)."""
 
     output: Output
     curvature: Float[Array, "1 K K"]
+    response: Response
 
 
 def image(system: System, state: State, pull: Pull, output: Output, constant: bool) -> Pass:
@@ -196,7 +223,8 @@ def image(system: System, state: State, pull: Pull, output: Output, constant: bo
         leverage, curvature = leverage + diagonal / d, curvature + squares / d
     curvature, leverage = curvature / system.alpha[0], leverage / system.alpha[0]
     noise = apply(curvature, (system.omega * pull.square)[None])[0]
-    return Pass(Output(leverage[0], m, t, shared - by_weight + noise), curvature)
+    found = Output(leverage[0], m, t, shared - by_weight + noise)
+    return Pass(found, curvature, solved.response)
 
 
 def _fitted(

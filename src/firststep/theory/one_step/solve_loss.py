@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +26,7 @@ from firststep.theory.one_step.fit import Iterate
 from firststep.theory.one_step.loss_fit import LossFit
 from firststep.theory.one_step.model_error import Doubts, StepDoubts, doubts_of, of_the_step
 from firststep.theory.one_step.moments import Conditional, assemble
-from firststep.theory.one_step.nodes import Resolution, choose, rules_for
+from firststep.theory.one_step.nodes import Resolution, Rules, choose, rules_for
 from firststep.theory.one_step.question import Model, Numbers
 from firststep.theory.one_step.solve import Point, label_variance, labels_of
 from firststep.theory.one_step.system import System
@@ -40,10 +40,11 @@ AIM = 1e-4
 TOLERANCE = 3e-8
 _ROUGH = 1e-5  # on coarse nodes
 _LEVELS = 4
-# Points of a curve begin beyond the last fit, on the line of the last two. Farther than twice the
-# step before a line says little; what is aside of it by a tenth is not on it.
-_FARTHEST, _ASIDE = 2.0, 0.1
+# Points of a curve begin beyond the last fit, on the parabola of the last three. Farther than twice
+# the step before a curve says little; what is aside of a line by a tenth is not on it.
+_FARTHEST, _ASIDE, _POINTS = 2.0, 0.1, 3
 _LARGEST_GUESS = 1.0  # of a logarithm, or of the output
+_KEPT = 8  # places on nodes: a curve along alpha has two
 
 
 class _Care(NamedTuple):
@@ -89,13 +90,28 @@ class _Attempt(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A problem that was solved, and its fit on coarse nodes."""
+    """A problem that was solved: its fit on coarse nodes, and on the next finer ones."""
 
     numbers: Numbers
     first: _Attempt
+    second: _Attempt
+
+    def refined(self, kappa: Float[Array, " K"]) -> Float[Array, "4 K"] | float:
+        """What finer nodes changed, if they were these."""
+        if not np.array_equal(self.second.system.mean.kappa, kappa):
+            return 0.0
+        return packed(self.second.found.output) - _rows(self.first, kappa)
 
 
 Start = Callable[["Float[Array, ' K']"], Output]  # an output on given nodes, to begin with
+
+
+class _Placed(NamedTuple):
+    """Everything on the nodes of a problem."""
+
+    rules: Rules
+    given: Conditional
+    system: System
 
 
 @dataclass(frozen=True)
@@ -106,6 +122,7 @@ class LossSolver:
     readout: ReadoutLaw
     loss: Loss
     constant: bool
+    kept: dict[tuple[object, ...], _Placed] = field(default_factory=dict)
 
     @one_thread
     def __call__(self, numbers: Numbers) -> list[Point]:
@@ -118,29 +135,31 @@ class LossSolver:
             resolution, one = resolutions[place], take(numbers, [place])
             try:
                 with np.errstate(all="ignore"):
-                    points[place], first = self._one(one, resolution, seen)
-                seen = [*seen[-1:], _Seen(one, first)]
+                    points[place], fits = self._one(one, resolution, seen)
+                seen = [*seen[1 - _POINTS :], _Seen(one, *fits)]
             except (NotConverged, np.linalg.LinAlgError):
                 points[place], seen = Point(resolution), []
         return [points[place] for place in range(len(resolutions))]
 
     def _one(
         self, numbers: Numbers, resolution: Resolution, seen: list[_Seen]
-    ) -> tuple[Point, _Attempt]:
-        """Finer nodes until nothing moves; and the fit on the coarsest, for the next problem."""
+    ) -> tuple[Point, tuple[_Attempt, _Attempt]]:
+        """Finer nodes until nothing moves; and the first two fits, for the next problem."""
         resolution = _coarser(resolution)._replace(reach=REACH)
         care = seen[-1].first.care if seen else 0  # what the last one needed this one will need
         first = self._attempt(numbers, resolution, _ahead(seen, numbers), _ROUGH, least_care=care)
-        coarse, gap, evaluations = first, math.inf, first.found.evaluations
-        for _ in range(_LEVELS):
+        fits, gap = [first], math.inf
+        for level in range(_LEVELS):
+            coarse = fits[-1]
+            start = partial(_between, coarse, seen[-1] if seen and level == 0 else None)
             finer = coarse.resolution.finer()
-            start = partial(_between, coarse)
             fine = self._attempt(numbers, finer, start, TOLERANCE, least_care=coarse.care)
-            gap, coarse = max(fine.gap(coarse), fine.channel.floor), fine
-            evaluations += fine.found.evaluations
+            gap = max(fine.gap(coarse), fine.channel.floor)
+            fits.append(fine)
             if gap <= max(AIM, fine.channel.floor):
                 break
-        return self._point(coarse, gap, evaluations), first
+        evaluations = sum(fit.found.evaluations for fit in fits)
+        return self._point(fits[-1], gap, evaluations), (fits[0], fits[1])
 
     def _attempt(
         self,
@@ -170,9 +189,7 @@ class LossSolver:
         tolerance: float,
     ) -> _Attempt:
         resolution = resolution._replace(rank_cut=_CARES[care].cut)
-        rules = rules_for(self.model, self.readout, resolution, numbers)
-        given = Conditional.of(self.model, rules, numbers)
-        system = assemble(self.model, rules, numbers, given, cut=resolution.rank_cut)
+        rules, given, system = self._placed(numbers, resolution)
         gamma, rho = float(system.mean.alignment[0]), float(system.mean.misalignment[0])
         labels = labels_of(self.model, float(numbers.noise[0]))
         channel = Channel(self.loss, labels, gamma * rules.kappa, rho, floor=_CARES[care].floor)
@@ -187,6 +204,24 @@ class LossSolver:
             care=care,
             doubted=partial(of_the_step, self.model, rules, numbers, given),
         )
+
+    def _placed(self, numbers: Numbers, resolution: Resolution) -> _Placed:
+        """Rules, moments and equations; those of a problem before that differs in alpha and ridge
+        only are the same but for these numbers.
+        """
+        of_fit = {"alpha": numbers.alpha, "ridge": numbers.ridge}
+        rest = (value for name, value in numbers._asdict().items() if name not in of_fit)
+        key = (resolution, *(None if value is None else float(value[0]) for value in rest))
+        found = self.kept.get(key)
+        if found is None:
+            rules = rules_for(self.model, self.readout, resolution, numbers)
+            given = Conditional.of(self.model, rules, numbers)
+            system = assemble(self.model, rules, numbers, given, cut=resolution.rank_cut)
+            found = _Placed(rules, given, system)
+            if len(self.kept) == _KEPT:
+                self.kept.clear()
+            self.kept[key] = found
+        return found._replace(system=found.system._replace(**of_fit))
 
     def _doubts(self, fine: _Attempt) -> Doubts | None:
         """The reasons to doubt it, at finite d; None elsewhere."""
@@ -212,7 +247,7 @@ class LossSolver:
             iterations=evaluations,
             kappa=system.mean.kappa,
             omega=system.omega,
-            shrunk=system.omega * channel.pull(fine.found.output).slope,
+            shrunk=system.omega * fine.fit.pull(fine.found.output).slope,
             learned=m,
             linear_coefficient=t,
             error=h2 - 2 * (m * h0 + t * h1) + m**2 + v,
@@ -235,49 +270,60 @@ def _coarser(resolution: Resolution) -> Resolution:
     )
 
 
-def _between(before: _Attempt, kappa: Float[Array, " K"]) -> Output:
-    """The output of a fit on other nodes."""
-    return tame(unpacked(_rows(before, kappa)))
+def _between(coarse: _Attempt, seen: _Seen | None, kappa: Float[Array, " K"]) -> Output:
+    """The output of a fit on finer nodes, with what these changed in the problem before."""
+    change = 0.0 if seen is None else _bounded(seen.refined(kappa))
+    return tame(unpacked(_rows(coarse, kappa) + change))
 
 
 def _rows(before: _Attempt, kappa: Float[Array, " K"]) -> Float[Array, "4 K"]:
-    """Its unknowns on other nodes."""
+    """The unknowns of a fit on other nodes."""
     from scipy.interpolate import CubicSpline  # slow to load
 
     nodes = before.system.mean.kappa
     inside = np.clip(kappa, nodes[0], nodes[-1])
-    return np.stack([CubicSpline(nodes, row)(inside) for row in packed(before.found.output)])
+    return np.asarray(CubicSpline(nodes, packed(before.found.output), axis=1)(inside))
+
+
+def _bounded(change: Float[Array, "4 K"] | float) -> Float[Array, "4 K"]:
+    return np.clip(change, -_LARGEST_GUESS, _LARGEST_GUESS)
 
 
 def _ahead(seen: list[_Seen], numbers: Numbers) -> Start | None:
-    """Where to begin: at the last fit, or beyond it if the last two are on a line with this one."""
+    """Where to begin: at the last fit, or beyond it where the last ones lead here on a line."""
     if not seen:
         return None
-    last = seen[-1]
-    share = _share(seen[0].numbers, last.numbers, numbers) if len(seen) > 1 else 0.0
-    if share == 0:
-        return partial(_between, last.first)
+    weights = _weights([each.numbers for each in seen], numbers)
 
     def beyond(kappa: Float[Array, " K"]) -> Output:
-        one, two = (_rows(each.first, kappa) for each in seen)
-        change = np.clip(share * (two - one), -_LARGEST_GUESS, _LARGEST_GUESS)
-        return tame(unpacked(two + change))
+        rows = [_rows(each.first, kappa) for each in seen[-len(weights) :]]
+        change = sum(w * (each - rows[-1]) for w, each in zip(weights, rows, strict=True))
+        return tame(unpacked(rows[-1] + _bounded(change)))
 
     return beyond
 
 
-def _share(one: Numbers, two: Numbers, now: Numbers) -> float:
-    """How much farther it is, over the step before, in the logarithms of the numbers; 0 if these
-    three problems are not on a line or it is far.
+def _weights(before: list[Numbers], now: Numbers) -> list[float]:
+    """Of as many of the last problems as are on a line with this one, in the logarithms of their
+    numbers: those of the polynomial through them. 1 of the last alone if it is far from it.
     """
     names = [name for name in Numbers._fields if name != "dimension"]
     logs = [
         np.log(np.maximum([float(getattr(each, name)[0]) for name in names], 1e-300))
-        for each in (one, two, now)
+        for each in (*before, now)
     ]
-    before, after = logs[1] - logs[0], logs[2] - logs[1]
-    length = float(before @ before)
-    share = float(before @ after) / length if length > 0 else 0.0
-    rest = float(np.linalg.norm(after - share * before))
-    is_line = 0 < share <= _FARTHEST and rest <= _ASIDE * float(np.linalg.norm(after))
-    return share if is_line else 0.0
+    step = logs[-1] - logs[-2]
+    square = max(float(step @ step), 1e-300)
+    places = [0.0]  # of the last problems, in units of the step from the last to this one
+    for one in logs[-3::-1]:
+        back = one - logs[-2]
+        place = float(back @ step) / square
+        aside = float(np.linalg.norm(back - place * step))
+        is_next = place < places[0] - 1 / _FARTHEST
+        if not is_next or aside > _ASIDE * float(np.linalg.norm(back)):
+            break
+        places.insert(0, place)
+    return [
+        math.prod((1 - other) / (place - other) for other in places if other != place)
+        for place in places
+    ]
