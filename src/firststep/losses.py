@@ -35,8 +35,8 @@ from firststep.registry import Registry
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-_PROXIMAL_STEPS = 6  # Newton steps of the logistic proximal point: 5 reach 1e-12 for V up to 1e12
-_PROXIMAL_END = 1e-7  # of the last step, which leaves its square
+_PROXIMAL_STEPS = 4  # of Halley's for the logistic proximal point: 3 reach 1e-15, V 1e-3 to 1e12
+_PROXIMAL_END = 1e-4  # of the last step, which leaves less than its cube
 # Where the logistic score is cut, beside its ends and in between: fits with ridges down to 1e-6 are
 # then right to 1e-5, and otherwise to some percent.
 _TAILS = (3.0, 12.0)
@@ -238,7 +238,7 @@ class Logistic(Loss):
         if not lib.is_numpy:
             u = u - _logistic_step(u, q, half)
         tail = _sigmoid(-u)
-        bend = tail * _sigmoid(u) / 2
+        bend = tail * (1 - tail) / 2
         return Score(y * tail / 2, bend / (1 + leverage * bend), y * u)
 
     def kinks(self, leverage: Float[Array, "*s"]) -> tuple[Float[Array, "*s"], ...]:
@@ -325,19 +325,23 @@ def _sigmoid(u: Float[Array, "*s"]) -> Float[Array, "*s"]:
 
 
 def _logistic_point(q: Float[Array, "*s"], half: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """Newton's method for u = q + half sigmoid(-u), where u > 0; elsewhere -u is what u is at
-    -q - half. It is monotone from below: from the middle it can fall into two-cycles. As
-    sigmoid(-u) > exp(-u)/2 there, u > q + W(x) > log(half/2) - log(log x), x = (half/2) exp(-q).
+    """Halley's method for u = q + half sigmoid(-u), where u > 0; elsewhere -u is what u is at
+    -q - half. It begins below u, where Newton's method is monotone too: from the middle that can
+    fall into two-cycles. As sigmoid(-u) > exp(-u)/2 there, u > q + W(x) > log(half/2) - log(log x),
+    x = (half/2) exp(-q).
     """
     xp = library_of(q).xp
     right = q > -half / 2
     near = xp.where(right, q, -q - half)
     scale = xp.log(xp.maximum(half / 2, 1e-300))
-    bound = scale - xp.log(xp.maximum(scale - near, 1.0))
-    u = xp.maximum(0.0, xp.where(scale - near > 1, xp.maximum(near, bound), near))
+    u, above = xp.maximum(0.0, near), scale - near
+    if xp is not np or above.max(initial=0.0) > 1:
+        u = xp.maximum(u, xp.where(above > 1, scale - xp.log(xp.maximum(above, 1.0)), 0.0))
     for _ in range(_PROXIMAL_STEPS):
-        move = _logistic_step(u, near, half)
-        u = u - move
+        tail = _sigmoid(-u)
+        value, bend = u - near - half * tail, half * tail * (1 - tail)
+        move = value / (1 + bend + value * bend * (0.5 - tail) / (1 + bend))
+        u = xp.maximum(0.0, u - move)
         if xp is np and not np.any(abs(move) > _PROXIMAL_END):
             break
     return xp.where(right, u, -u)
@@ -346,6 +350,7 @@ def _logistic_point(q: Float[Array, "*s"], half: Float[Array, "*s"]) -> Float[Ar
 def _logistic_step(
     u: Float[Array, "*s"], q: Float[Array, "*s"], half: Float[Array, "*s"]
 ) -> Float[Array, "*s"]:
+    """Newton's, whose derivative is that of u where it has arrived."""
     tail = _sigmoid(-u)
     return (u - q - half * tail) / (1 + half * tail * (1 - tail))
 

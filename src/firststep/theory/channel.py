@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 SMALLEST_LEVERAGE = 1e-6  # of the largest: 1/V of a hinge cancels where no feature is alive
 SMALLEST_SLOPE = 1e-9  # of the largest s, which vanishes where a class is certain
+# Of the square loss's s, where s vanishes everywhere (a hinge with every sample within its margin):
+# v feels rounding as 1e-16/s^2, and the floor as itself.
+SLOPE_OF_NONE = 3e-5
 _PANELS = 12  # over +-8.5, each of _NODES: 1e-9 for a Gaussian alone
 _NODES = 7
 _NEGLIGIBLE = 1e-17  # weight of a node
@@ -128,12 +131,16 @@ class Channel:
     floor: float = SMALLEST_SLOPE
 
     def pull(self, output: Output) -> Pull:
-        """The four expectations; s not below ``floor`` of its largest, or of the square loss's."""
+        """The four expectations; s not below ``floor`` of its largest, or of the square loss's, and
+        not nothing everywhere.
+        """
         output = tame(output)
         found = self._real(output) if isinstance(self.labels, RealLabels) else self._binary(output)
         lib = library_of(output.mean)
         usual = lib.xp.max(1 / (1 + output.leverage))
-        least = self.floor * lib.frozen(lib.xp.maximum(lib.xp.max(found.slope), usual))
+        largest, usual = lib.frozen(lib.xp.max(found.slope)), lib.frozen(usual)
+        least = self.floor * lib.xp.maximum(largest, usual)
+        least = lib.xp.maximum(least, SLOPE_OF_NONE * usual - largest)
         return found._replace(slope=lib.xp.maximum(found.slope, least))
 
     # Binary labels ------------------------------------------------------------------------------

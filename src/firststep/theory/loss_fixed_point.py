@@ -11,7 +11,8 @@ Steps are x + theta F, theta = 1/2 while the residual is above 1; below 0.3 Ande
 the last points, by least squares in the metric of the residual. Where it does not come down, the
 history is forgotten and some plain steps are taken: the residual is not monotone while log V
 travels, so there is no way back to the best point. Where it never was below 0.3 steps are halved
-from then on: a hinge whose margin few samples reach makes whole steps go round in a circle.
+from then on: a hinge whose margin few samples reach makes whole steps go round in a circle. What
+the mixing has learned of F, pairs (dx, dF), serves the next problem of a curve too.
 """
 
 from __future__ import annotations
@@ -42,12 +43,27 @@ _LARGEST_MOVE = 1.5  # of a logarithm
 _CUT = 1e-8  # of the least squares
 
 
+class Pair(NamedTuple):
+    """A change of the unknowns, and of F with it."""
+
+    x: Float[Array, "rows K"]
+    gap: Float[Array, "rows K"]
+
+
+class Start(NamedTuple):
+    """Where to begin, and pairs of a problem nearby."""
+
+    output: Output
+    pairs: tuple[Pair, ...] = ()
+
+
 class FixedPoint(NamedTuple):
     """What the fit says, and how well that was solved."""
 
     output: Output
     residual: float
     evaluations: int
+    pairs: tuple[Pair, ...] = ()  # the last ones
 
 
 def cold(omega: Float[Array, " K"], leverage: Float[Array, " K"], slopes: int = 1) -> Output:
@@ -58,15 +74,15 @@ def cold(omega: Float[Array, " K"], leverage: Float[Array, " K"], slopes: int = 
 
 def fixed_point(
     image: Callable[[Output], Output],
-    start: Output,
+    start: Start,
     omega: Float[Array, " K"],
     tolerance: float = TOLERANCE,
 ) -> FixedPoint:
     """The output that is its own image."""
-    x = packed(start)
-    history: list[tuple[Float[Array, "rows K"], Float[Array, "rows K"]]] = []
+    x, pairs = packed(start.output), start.pairs
+    before: Pair | None = None  # the last point and its F, if steps from there are mixed
     best, since, plain, resets, halved = np.inf, 0, 0, 0, 0
-    smallest = (np.inf, start)
+    smallest = (np.inf, start.output)
     for count in range(1, MOST_EVALUATIONS + 1):
         output = unpacked(x)
         gap = packed(image(output)) - x
@@ -76,23 +92,28 @@ def fixed_point(
             break
         if residual < smallest[0]:
             smallest = (residual, output)
+        is_near = residual < NEAR and plain == 0
+        if not is_near:
+            pairs, before = (), None
+        elif before is not None:
+            pairs = (*pairs[1 - _MEMORY :], Pair(x - before.x, gap - before.gap))
+        before = Pair(x, gap) if is_near else None
         if residual <= tolerance:
-            return FixedPoint(output, residual, count)
+            return FixedPoint(output, residual, count, pairs)
         since += 1
         if residual < best / 2:
             best, since = residual, 0
         if since > _SHORT and smallest[0] <= ACCEPTED:  # rounding: it does not come down further
-            return FixedPoint(smallest[1], smallest[0], count)
+            return FixedPoint(smallest[1], smallest[0], count, pairs)
         if since > _PATIENCE:
             if resets == _MOST_RESETS:
                 break
-            history, best, since, plain, resets = [], residual, 0, _PLAIN, resets + 1
+            pairs, before, best, since, plain, resets = (), None, residual, 0, _PLAIN, resets + 1
             halved += smallest[0] > NEAR  # it has never been near: it goes round
-        history = [*history[-_MEMORY:], (x, gap)] if residual < NEAR and plain == 0 else []
         plain = max(plain - 1, 0)
         move = 0.5 ** (halved + (residual > FAR)) * gap
-        if len(history) > 1:
-            move = _mixed(history, metric)
+        if pairs:
+            move = _mixed(gap, pairs, metric)
         x = _inside(x, move)
     raise NotConverged(
         f"the equations of the fit did not converge: the residual stayed at {smallest[0]:.1e}; "
@@ -132,14 +153,11 @@ def _inside(x: Float[Array, "rows K"], move: Float[Array, "rows K"]) -> Float[Ar
 
 
 def _mixed(
-    history: list[tuple[Float[Array, "rows K"], Float[Array, "rows K"]]],
-    metric: Float[Array, "rows K"],
+    gap: Float[Array, "rows K"], pairs: tuple[Pair, ...], metric: Float[Array, "rows K"]
 ) -> Float[Array, "rows K"]:
-    """Anderson's step: the combination of past gaps that is smallest."""
-    x, gap = history[-1]
-    gaps = np.stack([(gap - each) for _, each in history[:-1]])
-    places = np.stack([(x - each) for each, _ in history[:-1]])
-    columns = (metric * gaps).reshape(len(gaps), -1).T
+    """Anderson's step: the combination of F and its past changes that is smallest."""
+    columns = np.stack([(metric * pair.gap).ravel() for pair in pairs], -1)
     size = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
     share = np.linalg.lstsq(columns / size, (metric * gap).ravel(), rcond=_CUT)[0] / size
-    return np.asarray(gap - np.tensordot(share, gaps + places, 1))
+    both = np.stack([pair.gap + pair.x for pair in pairs])
+    return np.asarray(gap - np.tensordot(share, both, 1))

@@ -24,7 +24,7 @@ import numpy as np
 
 from firststep.numerics.library import library_of
 from firststep.theory.binary import BinaryLabels
-from firststep.theory.channel import Channel, Output, RealLabels, tame
+from firststep.theory.channel import Channel, Output, tame
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -46,6 +46,9 @@ class Report(NamedTuple):
     output_square: float  # E f^2
     output_alignment: float  # E[f u]/sqrt(E f^2 E u^2)
     degrees_of_freedom: float
+
+
+_NOTHING = Report(*8 * [math.nan])
 
 
 def report(channel: Channel, output: Output, omega: Float[Array, " K"]) -> Report:
@@ -80,17 +83,40 @@ def on_a_line(channel: Channel, output: Output, kappa: Float[Array, " K"]) -> Re
 
     The 0-1 error varies over sqrt(v)/m', which may be narrower than anything in the layer.
     """
+    return report(*_finer(channel, output, kappa))
+
+
+def new_samples_on_a_line(channel: Channel, output: Output, kappa: Float[Array, " K"]) -> Report:
+    """Of that report the test loss and the error rate alone, by half of its work."""
+    channel, output, omega = _finer(channel, output, kappa)
+    output = tame(output)
+    if isinstance(channel.labels, BinaryLabels):
+        at = channel.flat(output, at_zero=True)
+        f0, classes = channel.classes(output, at)
+        loss, wrong = 2 * [0 * output.mean]
+        for y, mass, _ in classes:
+            loss = loss + at.total(mass * channel.loss.value(np.array(y), f0))
+            wrong = wrong + at.total(mass * _wrong(y, f0))
+        return _NOTHING._replace(test_loss=float(omega @ loss), error_rate=float(omega @ wrong))
+    loss, _ = _residual_loss(channel, _new(channel, output))
+    return _NOTHING._replace(test_loss=float(omega @ loss))
+
+
+def _finer(
+    channel: Channel, output: Output, kappa: Float[Array, " K"]
+) -> tuple[Channel, Output, Float[Array, " fine"]]:
+    """The channel, the output and the weights of the nodes on that rule."""
     from scipy.interpolate import CubicSpline  # slow to load
 
     fine, omega = line(output, kappa)
     if len(fine) == len(kappa):
-        return report(channel, output, omega)
+        return channel, output, omega
     leverage, m, t, v = tame(output)
     rows = np.stack([np.log(leverage), m, t, np.log(v)])
     log_leverage, m, t, log_v = CubicSpline(kappa, rows, axis=1)(fine)
     between = Output(np.exp(log_leverage), m, t, np.exp(log_v))
     shift = np.interp(fine, kappa, channel.shift)
-    return report(replace(channel, shift=shift), between, omega)
+    return replace(channel, shift=shift), between, omega
 
 
 def line(
@@ -117,7 +143,7 @@ def _binary(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
         label = np.array(y)
         _, slope, point = channel.loss.score(label, f0, leverage)
         values = [channel.loss.value(label, f) for f in (point, f0)]
-        values += [*((y * f < 0) + 0.5 * (f == 0) for f in (f0, point)), slope]
+        values += [_wrong(y, f0), _wrong(y, point), slope]
         totals = [total + at.total(mass * x) for total, x in zip(totals, values, strict=True)]
         h0, h1 = h0 + at.total(y * mass), h1 + at.total(y * along)
     crossed = output.mean * h0 + output.slope * h1
@@ -127,20 +153,33 @@ def _binary(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
 
 
 def _real(channel: Channel, output: Output) -> list[Float[Array, " K"]]:
-    assert isinstance(channel.labels, RealLabels)
-    bend = 1.0 if channel.loss.is_smooth else 0.0
-    new = output._replace(leverage=0 * output.leverage + (1 - bend) * NO_LEVERAGE)
-    losses = []
-    for seen in (new, output):
-        loss, slope = 0 * output.mean, 0 * output.mean
-        for _, mass, of in channel.residuals(seen):
-            value = 2 * of.crossed - (bend + 2 * seen.leverage[:, None]) * of.square
-            loss = loss + (mass * value).sum(-1)
-            slope = slope + (mass * of.slope).sum(-1)
-        losses.append(loss)
-    test_loss, training_loss = losses
+    test_loss, _ = _residual_loss(channel, _new(channel, output))
+    training_loss, slope = _residual_loss(channel, output)
     zeta, mass, target = channel.rest()
     gap = target - output.mean[:, None] - output.slope[:, None] * zeta
     risk = (mass * gap**2).sum(-1) + output.variance - output.slope**2
     none = np.nan * risk
     return [training_loss, test_loss, none, none, risk, slope]
+
+
+def _wrong(y: float, f: Float[Array, " z"]) -> Float[Array, " z"]:
+    return (y * f < 0) + 0.5 * (f == 0)
+
+
+def _new(channel: Channel, output: Output) -> Output:
+    """The output on samples that pull at nothing."""
+    least = 0.0 if channel.loss.is_smooth else NO_LEVERAGE
+    return output._replace(leverage=0 * output.leverage + least)
+
+
+def _residual_loss(
+    channel: Channel, output: Output
+) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    """E l at the proximal point, and s, by node."""
+    bend = 1.0 if channel.loss.is_smooth else 0.0
+    loss, slope = 0 * output.mean, 0 * output.mean
+    for _, mass, of in channel.residuals(output):
+        value = 2 * of.crossed - (bend + 2 * output.leverage[:, None]) * of.square
+        loss = loss + (mass * value).sum(-1)
+        slope = slope + (mass * of.slope).sum(-1)
+    return loss, slope

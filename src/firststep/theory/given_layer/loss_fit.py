@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from firststep.errors import NotConverged
 from firststep.theory.channel import Channel, Output
 from firststep.theory.given_layer.layer import Layer, quadratic_forms
-from firststep.theory.loss_fixed_point import FixedPoint, cold, fixed_point
+from firststep.theory.loss_fixed_point import FixedPoint, Start, cold, fixed_point
 from firststep.theory.terms_channel import TermsChannel
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ class LossFit:
     def path(self, ridges: tuple[float, ...]) -> dict[float, FixedPoint]:
         """The fits of all ridges, the largest first, each from the one before."""
         found: dict[float, FixedPoint] = {}
-        before: Output | None = None
+        before: Start | None = None
         for ridge in sorted(set(ridges), reverse=True):
             found[ridge] = self._solved(ridge, before)
-            before = found[ridge].output
+            before = Start(found[ridge].output)
         return found
 
-    def _solved(self, ridge: float, before: Output | None) -> FixedPoint:
+    def _solved(self, ridge: float, before: Start | None) -> FixedPoint:
         omega = self.layer.omega
         start = before or self._cold(ridge)
         try:
@@ -85,13 +85,15 @@ class LossFit:
                 raise
         start = self._cold(_PATH[0])
         for larger in (each for each in _PATH if each > ridge):  # the long way
-            start = fixed_point(partial(self.image, ridge=larger), start, omega, _ROUGH).output
+            near = fixed_point(partial(self.image, ridge=larger), start, omega, _ROUGH)
+            start = Start(near.output)
         return fixed_point(partial(self.image, ridge=ridge), start, omega, TOLERANCE)
 
-    def _cold(self, ridge: float) -> Output:
+    def _cold(self, ridge: float) -> Start:
         omega = self.layer.omega
         slopes = 1 if self.along.ndim == 1 else len(self.along)
-        return cold(omega, self.layer.traces(self.layer.inverse(omega / 2, ridge)), slopes)
+        leverage = self.layer.traces(self.layer.inverse(omega / 2, ridge))
+        return Start(cold(omega, leverage, slopes))
 
     def image(self, output: Output, ridge: float) -> Output:
         """What the fit makes of an output."""

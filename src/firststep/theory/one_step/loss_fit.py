@@ -27,7 +27,7 @@ import scipy.linalg
 from firststep.errors import NotConverged
 from firststep.numerics.library import library_of
 from firststep.theory.channel import Channel, Output, Pull, tame
-from firststep.theory.loss_fixed_point import FixedPoint, cold, fixed_point
+from firststep.theory.loss_fixed_point import FixedPoint, Start, cold, fixed_point
 from firststep.theory.one_step.fit import NEAR, from_above, solve
 from firststep.theory.one_step.mean import Projection, projection, row_vectors
 from firststep.theory.one_step.model_error import Scatter
@@ -68,7 +68,7 @@ class LossFit:
         self._last: tuple[Output, Pull] | None = None
         self._response: Response | None = None  # at the state of the last pass
 
-    def solve(self, before: Output | None, tolerance: float) -> FixedPoint:
+    def solve(self, before: Start | None, tolerance: float) -> FixedPoint:
         """The fixed point, from an output near it if there is one, else from the ridge fit, else
         from nothing.
         """
@@ -80,7 +80,7 @@ class LossFit:
             except (NotConverged, np.linalg.LinAlgError):
                 pass
             self.state, self._response = start(self.system), None
-        return fixed_point(self.image, self._cold(), self.system.omega, tolerance)
+        return fixed_point(self.image, Start(self._cold()), self.system.omega, tolerance)
 
     def _cold(self) -> Output:
         """Nothing learned."""
@@ -90,7 +90,7 @@ class LossFit:
         leverage = apply(flip(self.system.overlap_map), at.force)[0] / self.system.alpha[0]
         return cold(omega, leverage)
 
-    def _ridge_fit(self) -> Output | None:
+    def _ridge_fit(self) -> Start | None:
         """What ridge regression says, where it can be solved.
 
         Mean features that are fitted freely are thrown far by a loss that is flat where labels are
@@ -105,7 +105,7 @@ class LossFit:
         m, t = found.learned, found.linear_coefficient
         v = found.error - h2 + 2 * (m * h0 + t * h1) - m**2
         leverage = system.omega / solution.shrunk - 1
-        return tame(Output(leverage[0], m[0], t[0], np.maximum(v[0], 1e-12 * h2[0])))
+        return Start(tame(Output(leverage[0], m[0], t[0], np.maximum(v[0], 1e-12 * h2[0]))))
 
     def pull(self, output: Output) -> Pull:
         """What the samples pull there; that of the last output is kept."""

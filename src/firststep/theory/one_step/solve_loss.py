@@ -19,9 +19,9 @@ from firststep.losses import Loss
 from firststep.numerics.batches import take
 from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
-from firststep.theory.channel import SMALLEST_SLOPE, Channel, Output, tame
-from firststep.theory.loss_fixed_point import FixedPoint, packed, unpacked
-from firststep.theory.loss_report import Report, on_a_line
+from firststep.theory.channel import SMALLEST_SLOPE, Channel, tame
+from firststep.theory.loss_fixed_point import FixedPoint, Pair, Start, packed, unpacked
+from firststep.theory.loss_report import Report, new_samples_on_a_line, on_a_line
 from firststep.theory.one_step.fit import Iterate
 from firststep.theory.one_step.loss_fit import LossFit
 from firststep.theory.one_step.model_error import Doubts, StepDoubts, doubts_of, of_the_step
@@ -67,7 +67,7 @@ class _Attempt(NamedTuple):
     resolution: Resolution
     fit: LossFit
     found: FixedPoint
-    report: Report
+    report: Report  # of the first one, on new samples alone
     care: int  # which of _CARES
     doubted: Callable[[], StepDoubts]
 
@@ -79,8 +79,12 @@ class _Attempt(NamedTuple):
     def channel(self) -> Channel:
         return self.fit.channel
 
+    def learned(self, kappa: Float[Array, " K"]) -> tuple[Pair, ...]:
+        """What the iteration learned of its map, on the same nodes."""
+        return self.found.pairs if np.array_equal(self.system.mean.kappa, kappa) else ()
+
     def gap(self, other: _Attempt) -> float:
-        """The largest relative change of the test loss, the training loss and the error rate."""
+        """The largest relative change of the test loss and the error rate."""
         pairs = [
             (getattr(self.report, name), getattr(other.report, name))
             for name in ("test_loss", "error_rate")
@@ -103,7 +107,7 @@ class _Seen(NamedTuple):
         return packed(self.second.found.output) - _rows(self.first, kappa)
 
 
-Start = Callable[["Float[Array, ' K']"], Output]  # an output on given nodes, to begin with
+StartOn = Callable[["Float[Array, ' K']"], Start]  # given nodes
 
 
 class _Placed(NamedTuple):
@@ -165,7 +169,7 @@ class LossSolver:
         self,
         numbers: Numbers,
         resolution: Resolution,
-        start: Start | None,
+        start: StartOn | None,
         tolerance: float,
         *,
         least_care: int,
@@ -185,7 +189,7 @@ class LossSolver:
         numbers: Numbers,
         resolution: Resolution,
         care: int,
-        start: Start | None,
+        start: StartOn | None,
         tolerance: float,
     ) -> _Attempt:
         resolution = resolution._replace(rank_cut=_CARES[care].cut)
@@ -195,12 +199,12 @@ class LossSolver:
         channel = Channel(self.loss, labels, gamma * rules.kappa, rho, floor=_CARES[care].floor)
         fit = LossFit(system, channel, self.constant)
         found = fit.solve(None if start is None else start(rules.kappa), tolerance)
-        told = on_a_line(channel, found.output, rules.kappa)
+        told = new_samples_on_a_line if tolerance == _ROUGH else on_a_line
         return _Attempt(
             resolution=resolution,
             fit=fit,
             found=found,
-            report=told,
+            report=told(channel, found.output, rules.kappa),
             care=care,
             doubted=partial(of_the_step, self.model, rules, numbers, given),
         )
@@ -209,8 +213,8 @@ class LossSolver:
         """Rules, moments and equations; those of a problem before that differs in alpha and ridge
         only are the same but for these numbers.
         """
-        of_fit = {"alpha": numbers.alpha, "ridge": numbers.ridge}
-        rest = (value for name, value in numbers._asdict().items() if name not in of_fit)
+        alpha, ridge = numbers.alpha, numbers.ridge
+        rest = numbers._replace(alpha=None, ridge=None)  # type: ignore[arg-type]
         key = (resolution, *(None if value is None else float(value[0]) for value in rest))
         found = self.kept.get(key)
         if found is None:
@@ -221,7 +225,7 @@ class LossSolver:
             if len(self.kept) == _KEPT:
                 self.kept.clear()
             self.kept[key] = found
-        return found._replace(system=found.system._replace(**of_fit))
+        return found._replace(system=found.system._replace(alpha=alpha, ridge=ridge))
 
     def _doubts(self, fine: _Attempt) -> Doubts | None:
         """The reasons to doubt it, at finite d; None elsewhere."""
@@ -270,10 +274,11 @@ def _coarser(resolution: Resolution) -> Resolution:
     )
 
 
-def _between(coarse: _Attempt, seen: _Seen | None, kappa: Float[Array, " K"]) -> Output:
+def _between(coarse: _Attempt, seen: _Seen | None, kappa: Float[Array, " K"]) -> Start:
     """The output of a fit on finer nodes, with what these changed in the problem before."""
     change = 0.0 if seen is None else _bounded(seen.refined(kappa))
-    return tame(unpacked(_rows(coarse, kappa) + change))
+    output = tame(unpacked(_rows(coarse, kappa) + change))
+    return Start(output, () if seen is None else seen.second.learned(kappa))
 
 
 def _rows(before: _Attempt, kappa: Float[Array, " K"]) -> Float[Array, "4 K"]:
@@ -289,16 +294,17 @@ def _bounded(change: Float[Array, "4 K"] | float) -> Float[Array, "4 K"]:
     return np.clip(change, -_LARGEST_GUESS, _LARGEST_GUESS)
 
 
-def _ahead(seen: list[_Seen], numbers: Numbers) -> Start | None:
+def _ahead(seen: list[_Seen], numbers: Numbers) -> StartOn | None:
     """Where to begin: at the last fit, or beyond it where the last ones lead here on a line."""
     if not seen:
         return None
     weights = _weights([each.numbers for each in seen], numbers)
 
-    def beyond(kappa: Float[Array, " K"]) -> Output:
+    def beyond(kappa: Float[Array, " K"]) -> Start:
         rows = [_rows(each.first, kappa) for each in seen[-len(weights) :]]
         change = sum(w * (each - rows[-1]) for w, each in zip(weights, rows, strict=True))
-        return tame(unpacked(rows[-1] + _bounded(change)))
+        output = tame(unpacked(rows[-1] + _bounded(change)))
+        return Start(output, seen[-1].first.learned(kappa))
 
     return beyond
 
