@@ -17,7 +17,8 @@ from firststep.numerics.quadrature import ShiftedMoments, shifted_moments
 from firststep.theory.one_step.free_functions import free_functions
 from firststep.theory.one_step.nodes import Rules
 from firststep.theory.one_step.question import Model, Numbers
-from firststep.theory.one_step.system import Bulk, Mean, System, Target, flip, triangle
+from firststep.theory.medium import ISOTROPIC, Medium
+from firststep.theory.one_step.system import Bulk, Levels, Mean, System, Target, flip, triangle
 from firststep.theory.step import StepConstants, StepDirection, StepLaw, step_law
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Conditional(NamedTuple):
             rate=numbers.rate,
             readout=rules.readout,
             own=model.own_output(numbers),
+            medium=model.medium,
+            on_sphere=not model.has_gaussian_rows,
         )
         shift = law.spike[:, :, None] * rules.kappa
         scale, rule = lib.xp.sqrt(law.variance)[:, :, None], rules.student
@@ -129,7 +132,8 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
         features = 0 * features  # they are all c0
     if model.has_common_mode:
         size = (0.0 if d is None else 1 / xp.sqrt(d)) * xp.ones_like(numbers.alpha)
-        features = xp.concatenate([features, size[:, None, None] * common_mode(given)], -1)
+        shared = size[:, None, None] * common_mode(model, given)
+        features = xp.concatenate([features, shared], -1)
     chaos = model.constants.has_linear_fluctuation and model.steps and not model.is_isotropic
     along_readout = free = None
     if model.has_own_output and model.constants.c1 != 0:
@@ -137,7 +141,9 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
         along_readout = rules.readout * xp.sqrt(size)
     if model.free_parts is not None:
         residual = model.residual(numbers)
-        step = StepConstants.of(model.constants, residual, numbers.alpha0, numbers.rate)
+        step = StepConstants.of(
+            model.constants, residual, numbers.alpha0, numbers.rate, medium=model.medium
+        )
         free = free_functions(rules.kappa, model.free_parts, step)
     return Mean(
         mean=features,
@@ -158,9 +164,10 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
     )
 
 
-def common_mode(given: Conditional) -> Float[Array, "batch P K"]:
-    """sqrt 2 c mu0': the change of the mean feature when |x|^2, or |w|^2, moves by sqrt(2/d)."""
-    return np.sqrt(2) * given.law.variance[..., None] * given.student.by_variance
+def common_mode(model: Model, given: Conditional) -> Float[Array, "batch P K"]:
+    """sqrt(2 O_2) c mu0': the change of the mean feature when |x|^2 moves by sqrt(2 O_2/d)."""
+    size = np.sqrt(2 * model.medium.o[2])
+    return size * given.law.variance[..., None] * given.student.by_variance
 
 
 def _fluctuations(
@@ -168,20 +175,21 @@ def _fluctuations(
 ) -> tuple[Float[Array, "batch P nodes"], ...]:
     """The psi^q: fluctuations of the mean feature that know nothing of the bulk rows.
 
-    Gaussian rows (|w|^2 = 1 + sqrt(2/d) xi): sqrt 2 (kappa mu1 du/dQ + mu0' dc/dQ); for the
-    isotropic model, whose rows are scaled by sqrt c, sqrt 2 c mu0'. Norm fluctuation at fixed |w|:
-    sqrt(nu) mu0'. Small step at d = infinity: the spike eta at c1 |v| kappa mu1/sqrt beta, where a
+    Q = w^T Omega w = 1 + sqrt(2 (O_2 - s)/d) xi, s = 1 for rows on the sphere and 0 for Gaussian
+    ones: sqrt(2 (O_2 - s)) (kappa mu1 du/dQ + mu0' dc/dQ); for the isotropic model, whose rows are
+    scaled by sqrt c, sqrt(2 (O_2 - s)) c mu0'. Norm fluctuation at fixed Q: sqrt(nu) mu0'. Small step at d = infinity: the spike eta at c1 |v| kappa mu1/sqrt beta, where a
     student with a mean fits a constant freely and only the spread of at is left.
     """
     xp = library_of(numbers.alpha).xp
     law, moments, kappa = given.law, given.student, rules.kappa
     psi = []
-    if model.has_gaussian_rows and model.is_isotropic:
-        psi.append(common_mode(given))  # scaling a row and scaling an input are the same to mu0
-    elif model.has_gaussian_rows:
+    size = np.sqrt(2 * model.row_spread)
+    if size > 0 and model.is_isotropic:  # scaling a row and scaling an input are the same to mu0
+        psi.append(size * law.variance[..., None] * moments.by_variance)
+    elif size > 0:
         along = law.spike_by_norm[..., None] * kappa * moments.slope
         across = law.variance_by_norm[..., None] * moments.by_variance
-        psi.append(np.sqrt(2) * (along + across))
+        psi.append(size * (along + across))
     if model.steps and not model.is_isotropic:
         size = xp.sqrt(xp.maximum(law.norm_variance, 0.0) + 1e-300)  # a root to differentiate
         psi.append(size[..., None] * moments.by_variance)
@@ -198,7 +206,8 @@ def _fluctuations(
     if model.has_common_mode:
         psi = [xp.pad(each, ((0, 0), (0, 0), (0, kappa.size))) for each in psi]
         if spike is not None:
-            psi.append(xp.concatenate([model.readout_mean * spike, common_mode(given)], -1))
+            shared = common_mode(model, given)
+            psi.append(xp.concatenate([model.readout_mean * spike, shared], -1))
     return tuple(psi)
 
 
@@ -228,7 +237,17 @@ def _bulk(
         labels=rules.labels,
         label_weights=rules.label_weights,
         alpha0=numbers.alpha0,
+        levels=_levels(model.medium, numbers),
     )
+
+
+def _levels(medium: Medium, numbers: Numbers) -> Levels | None:
+    if medium is ISOTROPIC:
+        return None
+    xp, count = library_of(numbers.alpha).xp, numbers.alpha.shape[0]
+    rows = (medium.levels, medium.masses, medium.shares)
+    arrays = [xp.broadcast_to(np.array(row), (count, len(row))) for row in rows]
+    return Levels(*arrays, teacher=medium.t[1] + 0 * numbers.alpha)
 
 
 def combination_of(

@@ -139,7 +139,9 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
     alpha0/(etat at sqrt(tau' + c2^2)).
     """
     residual, own = model.residual(numbers), model.own_output(numbers)
-    step = StepConstants.of(model.constants, residual, numbers.alpha0, numbers.rate, own)
+    step = StepConstants.of(
+        model.constants, residual, numbers.alpha0, numbers.rate, own, model.medium
+    )
     extremes = np.array(readout.values or (-5.0, -2.0, -0.5, 0.5, 2.0, 5.0))[:, None]
     variances = np.maximum(step.variance(extremes, extremes**2), 0.0)
     broadest = np.sqrt(np.max(variances, axis=0))

@@ -34,7 +34,7 @@ from firststep.theory.one_step.question import (
 from firststep.theory.one_step.solve import Point, solve
 from firststep.theory.one_step.solve_loss import LossSolver
 from firststep.theory.one_step.step_noise import check_noise
-from firststep.theory.step import StepConstants
+from firststep.theory.step import StepConstants, plain_gradient_square
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -163,11 +163,13 @@ def step_constants(
     model = model_of(problem, bulk, True)
     numbers = numbers_of(problem, values, model)
     alpha0 = np.where(moving, values["alpha0"], 1.0)
-    step = StepConstants.of(model.constants, model.residual(numbers), alpha0, numbers.rate)
+    residual = model.residual(numbers)
+    step = StepConstants.of(model.constants, residual, alpha0, numbers.rate, medium=model.medium)
+    norm = np.sqrt(plain_gradient_square(residual, alpha0, model.medium))
     variance = step.variance(model.readout_mean, model.readout_square)
     return {
         "alignment": np.where(moving, step.direction.alignment, 0.0),
-        "gradient_norm": np.where(moving, step.direction.length, np.nan),
+        "gradient_norm": np.where(moving, norm, np.nan),
         "spike_strength": np.where(moving, step.spike, 0.0),
         "bulk_variance": np.where(moving, variance, 1.0),
     }

@@ -18,7 +18,10 @@ from firststep.losses import Loss
 from firststep.noise_laws import NoiseLaw
 from firststep.numerics.library import library_of
 from firststep.problem import ARRAYS, Problem
+from firststep.structure import structure_of
 from firststep.theory.binary import BinaryLabels, step_curvature
+from firststep.theory.medium import ISOTROPIC, Medium
+from firststep.theory.norms import row_spread
 from firststep.theory.step import OwnOutput, Residual, residual_of
 from firststep.theory.student import Parts, SlopeConstants, polynomial_parts, slope_constants
 
@@ -71,6 +74,12 @@ class Model(NamedTuple):
     labels: BinaryLabels | None  # None for real ones
     step_loss: Loss
     noise_law: NoiseLaw  # of real ones
+    medium: Medium  # the covariance of the inputs
+
+    @property
+    def row_spread(self) -> float:
+        """(d/2) Var w^T Omega w of the rows before the step."""
+        return row_spread(self.medium, not self.has_gaussian_rows)
 
     @property
     def highest_moment(self) -> int:
@@ -269,7 +278,14 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
         labels=BinaryLabels.of(problem) if problem.labels.is_binary else None,
         step_loss=problem.step_loss,
         noise_law=problem.noise_law,
+        medium=medium_of(problem),
     )
+
+
+def medium_of(problem: Problem) -> Medium:
+    """The covariance of the inputs of a problem."""
+    structure = structure_of(problem)
+    return ISOTROPIC if structure is None else Medium.of(structure)
 
 
 class Regime(Protocol):
