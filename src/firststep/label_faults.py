@@ -29,7 +29,7 @@ class Asked(Protocol):
 
 
 # Fields that came later, with their defaults as plain values: left out of ``to_dict`` there.
-LATER = {
+OF_THE_FIT = {
     "loss": "square",
     "labels": "real",
     "flip": 0.0,
@@ -38,15 +38,19 @@ LATER = {
     "step_loss": "square",
     "noise_law": "gaussian",
 }
+OF_THE_DATA = {"inputs": "gaussian", "teacher_overlaps": "equal", "teacher_terms": ""}
+LATER = {**OF_THE_FIT, **OF_THE_DATA}
 
 
 def plain_value(value: object) -> object:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return value if isinstance(value, int | float) else str(value)
 
 
 def of_the_labels(problem: Asked) -> Iterator[Fault]:
     """What the law of the labels has no use for, and a teacher of one class only."""
-    law, given = str(problem.labels), {name: plain_value(getattr(problem, name)) for name in LATER}
+    law, given = str(problem.labels), {n: plain_value(getattr(problem, n)) for n in OF_THE_FIT}
     others = ("noise_law",) if problem.labels.is_binary else ("flip", "threshold")
     for name in others:
         if given[name] != LATER[name]:

@@ -23,12 +23,15 @@ from firststep.checks import (
     ridge_values,
 )
 from firststep.errors import Fault, InvalidParameter
-from firststep.label_faults import LATER, of_the_labels, of_the_losses, plain_value
+from firststep.inputs import GAUSSIAN, InputLaw, SpectrumInputs, TeacherOverlaps, input_law
+from firststep.inputs import teacher_overlaps as overlaps_of
+from firststep.label_faults import LATER, OF_THE_FIT, of_the_labels, of_the_losses, plain_value
 from firststep.label_laws import LabelLaw, label_law
 from firststep.losses import Loss, loss_of
 from firststep.noise_laws import NoiseLaw, noise_law_of
 from firststep.readouts import ReadoutLaw, readout_law
 from firststep.records import Record, underscored
+from firststep.teacher_terms import teacher_terms as terms_of
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -176,6 +179,21 @@ class Problem(Record):
         description="law of the noise of real labels, times noise: gaussian, t:NU, or "
         "mixture:S@W,S@W,...",
     )
+    inputs: Annotated[InstanceOf[InputLaw], _field(input_law)] = Field(
+        default=GAUSSIAN,
+        description="law of the inputs: gaussian, power-law:A, two-level:RATIO:SHARE, "
+        "spectrum:FILE, ...",
+    )
+    teacher_overlaps: Annotated[InstanceOf[TeacherOverlaps], _field(overlaps_of)] = Field(
+        default_factory=lambda data: _own_overlaps(data.get("inputs")),
+        description="the teacher's components along the eigenvectors of the inputs: equal, random, "
+        "top:SHARE, bottom:SHARE, decay:B, rise:B, or numbers",
+    )
+    teacher_terms: Annotated[tuple[Activation, ...], _field(terms_of)] = Field(
+        default=(),
+        description="further terms of the teacher, each along a direction of its own: activations, "
+        "such as relu,tanh",
+    )
 
     if TYPE_CHECKING:
 
@@ -203,10 +221,12 @@ class Problem(Record):
     @property
     def is_plain(self) -> bool:
         """Whether the fit is ridge regression on real labels with Gaussian noise."""
-        return not self.beyond_plain()
+        return not any(name in OF_THE_FIT for name in self.beyond_plain())
 
     def beyond_plain(self) -> tuple[str, ...]:
-        """The fields that make it another question than ridge regression on real labels."""
+        """The fields that make it another question than ridge regression on real labels of one
+        direction of inputs N(0, I).
+        """
         return tuple(n for n, value in LATER.items() if plain_value(getattr(self, n)) != value)
 
     def refuse_beyond_plain(self, allowed: str, hint: str) -> None:
@@ -437,6 +457,13 @@ class Problem(Record):
         return f"Problem({', '.join(parts)})"
 
     __repr__ = __str__
+
+
+def _own_overlaps(law: object) -> TeacherOverlaps:
+    """Those in the file of a spectrum, or equal ones."""
+    if isinstance(law, SpectrumInputs) and law.components is not None:
+        return overlaps_of(law.components)
+    return overlaps_of("equal")
 
 
 _RATIO = ("alpha", "beta")  # of the two conventions of the ridge

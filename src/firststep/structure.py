@@ -1,0 +1,70 @@
+"""The covariance of a problem's inputs as the theory and the simulation need it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from firststep.errors import InvalidParameter
+from firststep.inputs.structured import StructuredInputs
+
+if TYPE_CHECKING:
+    from firststep.problem import Problem
+    from firststep.typing import Array, Float
+
+
+class Structure(NamedTuple):
+    """Eigenvalues varpi, the largest first, of mean one under the masses of their average; and the
+    teacher's shares t = varpi theta^2, whose sum is one.
+    """
+
+    eigenvalues: Float[Array, " s"]
+    masses: Float[Array, " s"]
+    shares: Float[Array, " s"]
+
+
+def structure_of(problem: Problem) -> Structure | None:
+    """The structure of a problem's inputs at its dimension; None where they are N(0, I)."""
+    law = problem.inputs
+    if not isinstance(law, StructuredInputs):
+        return None
+    if problem.dimension == math.inf:
+        values, masses = _limit_of(law)
+        squares = problem.teacher_overlaps.squares(np.cumsum(masses), masses)
+        if squares.shape != values.shape:
+            raise _wrong_length(squares.size, values.size)
+        return Structure(values, masses, _scaled(values * squares))
+    values = law.eigenvalues(int(problem.dimension))
+    theta = teacher_components(problem, values)
+    return Structure(values, np.full(values.size, 1 / values.size), values * theta**2)
+
+
+def teacher_components(problem: Problem, values: Float[Array, " d"]) -> Float[Array, " d"]:
+    """theta_j with sum_j varpi_j theta_j^2 = 1; equal ones where each network draws its own."""
+    components = problem.teacher_overlaps.components(values.size)
+    if components.shape != values.shape:
+        raise _wrong_length(components.size, values.size)
+    _scaled(values * components**2)  # refuses a teacher without inputs
+    return components / math.sqrt(float(values @ components**2))
+
+
+def _limit_of(law: StructuredInputs) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
+    found = law.limit()
+    if found is None:
+        hint = f"the eigenvalues of {law} are not bounded as d grows"
+        raise InvalidParameter("dimension", f"a finite one with inputs {law}", "inf", hint)
+    return found
+
+
+def _wrong_length(given: int, wanted: int) -> InvalidParameter:
+    return InvalidParameter("teacher-overlaps", f"{wanted} components", f"{given}")
+
+
+def _scaled(shares: Float[Array, " s"]) -> Float[Array, " s"]:
+    total = float(shares.sum())
+    if not total > 0:
+        allowed = "components that are not all zero where the eigenvalues are positive"
+        raise InvalidParameter("teacher-overlaps", allowed, "a teacher that sees no input")
+    return shares / total
