@@ -239,6 +239,7 @@ def covariance_across(
     plain = [one, m[1], m[1] ** 2 + m[2] / a, m[2]]
     length, gamma, rho = law.direction
     shift = zero if law.own_shift is None else law.own_shift
+    if shift.ndim > 1: shift = shift.mean(-1)  # TODO
     turned = [
         (rho**2 * tt - 2 * gamma / length * tg + (gamma / (rho * length)) ** 2 * (gg + shift * uu))
         for tt, tg, gg, uu in zip(along_teacher, mixed, along_rest, plain, strict=True)

@@ -14,10 +14,10 @@ from firststep.numerics.batches import take
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import thin_svd
 from firststep.numerics.quadrature import ShiftedMoments, shifted_moments
+from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.one_step.free_functions import free_functions
 from firststep.theory.one_step.nodes import Rules
 from firststep.theory.one_step.question import Model, Numbers
-from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.one_step.system import Bulk, Levels, Mean, System, Target, flip, triangle
 from firststep.theory.step import StepConstants, StepDirection, StepLaw, step_law
 
