@@ -23,6 +23,7 @@ from firststep.theory.one_step.question import (
     NUMERIC,
     across,
     broadcast,
+    check_inputs,
     check_loss,
     check_regime,
     check_sizes,
@@ -52,6 +53,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     problem = Problem.asked(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
+    check_inputs(problem)
     if any(is_traced(value) for value in fields.values()):
         return _to_differentiate(problem, bulk, fields)
     values, shape = broadcast(problem, fields)
@@ -90,7 +92,7 @@ def _to_differentiate(problem: Problem, bulk: str, fields: Mapping[str, object])
         hint = "its derivatives are not known: try arrays of NumPy"
         law = str(problem.noise_law)
         raise InvalidParameter("noise-law", "gaussian in arrays of JAX", law, hint)
-    if not problem.beyond_plain():
+    if problem.is_plain:
         from firststep.theory.one_step.differentiable import trace  # it loads JAX
 
         return trace(problem, bulk, fields)

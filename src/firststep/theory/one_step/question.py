@@ -14,6 +14,7 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
+from firststep.inputs import StructuredInputs
 from firststep.losses import Loss
 from firststep.noise_laws import NoiseLaw
 from firststep.numerics.library import library_of
@@ -211,6 +212,15 @@ def check_sizes(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) 
         high = values[name][values[name] * problem.dimension > MAX_SIZE]
         for worst in (*low[:1], *high[:1]):
             problem.replace(**{name: float(worst)}).sizes()  # says what is allowed
+
+
+def check_inputs(problem: Problem) -> None:
+    """Refuse laws of the inputs that the equations do not know."""
+    law = problem.inputs
+    if not (law.is_gaussian or isinstance(law, StructuredInputs)):
+        allowed = "gaussian, power-law:A, two-level:RATIO:SHARE or spectrum:FILE for the theory"
+        hint = "simulate(...) runs it; diagnose_inputs(...) says whether the theory of Gaussian "
+        raise InvalidParameter("inputs", allowed, str(law), hint + "inputs can be trusted for it")
 
 
 def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
