@@ -76,6 +76,6 @@ def of_the_data(problem: Asked) -> Iterator[Fault]:
 def _blindness(problem: Asked, law: SpectrumInputs) -> Iterator[Fault]:
     """Of a teacher whose components are all where the eigenvalues are zero."""
     try:
-        teacher_components(problem, law.eigenvalues(law.dimension))
+        teacher_components(problem.teacher_overlaps, law.eigenvalues(law.dimension))
     except InvalidParameter as error:
         yield from error.faults

@@ -57,7 +57,7 @@ def structure_of(problem: Asked) -> Structure | None:
             raise _wrong_length(squares.size, values.size)
         return Structure(values, masses, _scaled(values * squares))
     values = eigenvalues_of(law, int(problem.dimension))
-    theta = teacher_components(problem, values)
+    theta = teacher_components(overlaps, values)
     return Structure(values, np.full(values.size, 1 / values.size), values * theta**2)
 
 
@@ -69,9 +69,9 @@ def eigenvalues_of(law: StructuredInputs, dimension: int) -> Float[Array, " d"]:
     return law.eigenvalues(dimension)
 
 
-def teacher_components(problem: Asked, values: Float[Array, " d"]) -> Float[Array, " d"]:
+def teacher_components(overlaps: TeacherOverlaps, values: Float[Array, " d"]) -> Float[Array, " d"]:
     """theta_j with sum_j varpi_j theta_j^2 = 1; equal ones where each network draws its own."""
-    components = problem.teacher_overlaps.components(values.size)
+    components = overlaps.components(values.size)
     if components.shape != values.shape:
         raise _wrong_length(components.size, values.size)
     _scaled(values * components**2)  # refuses a teacher without inputs
