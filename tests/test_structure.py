@@ -144,7 +144,7 @@ def test_files_of_spectra(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(InvalidParameter, match="dimension must be 30, the number of eigenvalues"):
         law.eigenvalues(31)
-    with pytest.raises(InvalidParameter, match="dimension must be at least 50 .* got 20"):
+    with pytest.raises(InvalidParameter, match=r"dimension must be at least 50 .* got 20"):
         input_law("two-level:4:0.01").refuse_dimension(20)
     input_law("two-level:4:0.01").refuse_dimension(50)
 
@@ -295,7 +295,7 @@ def test_other_inputs_have_no_theory(inputs: object) -> None:
 
 
 def test_dimensions_without_a_theory() -> None:
-    with pytest.raises(InvalidParameter, match="dimension must be a finite one .* not bounded"):
+    with pytest.raises(InvalidParameter, match=r"dimension must be a finite one .* not bounded"):
         structure_of(make(inputs="power-law:0.3"))
     with pytest.raises(InvalidParameter, match="dimension must be at most 1e"):
         structure_of(make(inputs="power-law:0.3", dimension=10 * LARGEST))

@@ -30,7 +30,6 @@ from firststep.simulation.fit.features import chebyshev_basis, conditional_table
 from firststep.simulation.kinds import MODELS
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.running.spectra import layer_spectrum
-from firststep.structure import teacher_components
 from tests.backends import BACKENDS, needs_jax
 from tests.simulation import naive
 
@@ -217,7 +216,7 @@ def test_several_steps_and_none(generic: Problem) -> None:
         found = simulate(problem, replicates=8, test_samples=2000, **options)
         counted = found.kappa_counts.values.sum() / 16_000
         assert abs(counted - inside) < 5 * math.sqrt(inside * (1 - inside) / 16_000)
-    told, varpi = plain(problem, 4, steps=3, optimizer="adam")
+    told, _ = plain(problem, 4, steps=3, optimizer="adam")
     last = list(training_path(problem, seed=4, steps=3, optimizer="adam", test_samples=TESTS))[-1]
     assert last.after == pytest.approx(told["w"], abs=1e-9)
     found = simulate(problem, seed=4, replicates=1, test_samples=TESTS, steps=3, optimizer="adam")

@@ -54,8 +54,8 @@ def conditional_table(
 
     Neuron i has u_i = <w_i, vh> and c_i = |w_i|^2 - u_i^2; its moments are those of
     s(u_i kappa + sqrt(c_i) z). Inputs N(0, Omega), Omega = diag(root^2): u_i = w_i^T Omega vh and
-    c_i = w_i^T Omega w_i - u_i^2, with vh^T Omega vh = 1. The number of terms doubles until the last quarter of them is below
-    1e-7 of the largest.
+    c_i = w_i^T Omega w_i - u_i^2, with vh^T Omega vh = 1. The number of terms doubles until the
+    last quarter of them is below 1e-7 of the largest.
     """
     along = (direction if root is None else root**2 * direction) @ weights
     across = weights - np.outer(direction, along)
