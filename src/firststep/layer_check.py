@@ -351,7 +351,8 @@ def layer_number(problem: Problem, seed: int, number: int) -> float:
     """The main number of one layer: that of replicate ``number`` of ``simulate``."""
     layer = first_layer(problem, seed=seed, replicate=number)
     with np.errstate(all="ignore"):  # what is not finite is refused, not warned about
-        found = predict_features(layer.after, problem, layer.teacher, initial=layer.before)
+        teacher = layer.directions if problem.teacher_terms else layer.teacher
+        found = predict_features(layer.after, problem, teacher, initial=layer.before)
     return float(getattr(found, main_number(problem)))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.errors import shown
 from firststep.problem import Problem, Sizes
 from firststep.typing import Array
 
@@ -297,6 +298,8 @@ class Simulation(Shown):
         teacher = " + ".join([str(self.problem.teacher), *terms]) + several
         law = self.options.get("inputs", "gaussian")
         inputs = "" if law == "gaussian" else f"{law} inputs, "
+        if str(self.problem.teacher_overlaps) != "equal":
+            inputs += f"teacher {shown(str(self.problem.teacher_overlaps), 40)}, "
         learns = f"{self.problem.student} learns {teacher}"
         return f"{self.model}: {learns}, {inputs}{parts}, {count}, seed {self.seed}"
 
@@ -344,7 +347,8 @@ class Baselines(Shown):
         is not known.
         """
         first = self.simulations[0]
-        other = first.options.get("teacher_terms") or first.options.get("inputs") != "gaussian"
+        inputs = first.options.get("inputs")
+        other = first.options.get("teacher_terms") or inputs != str(first.problem.inputs)
         return math.nan if other else first.problem.bayes_error_rate
 
     def to_dict(self) -> dict[str, Any]:

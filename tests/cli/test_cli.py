@@ -671,3 +671,31 @@ def test_terms_of_a_teacher_are_not_cut_at_every_comma(
     files = [str(tmp_path / "w.npy"), str(tmp_path / "t.npy")]
     assert run(["features", *files, *flags, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["teacher_terms"]) == count - 1
+
+
+def test_inputs_components_and_terms_have_one_flag_each(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The flag is the field of the problem, whatever the command."""
+    common = ["--student", "tanh", "--teacher", "sin", "--alpha", "2", "--beta", "1"]
+    size = ["--dimension", "20", "--replicates", "2", "--test-samples", "200", "--json"]
+    flags = ["--inputs", "power-law:0.5", "--teacher-overlaps", "-1,0.5" + ",0.25" * 18]
+    fields = dict(inputs="power-law:0.5", teacher_overlaps=[-1, 0.5, *[0.25] * 18])
+    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1, dimension=20, **fields)
+    assert run(["simulate", *common, *flags, *size]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = simulate(problem, replicates=2, test_samples=200)
+    assert found["risk"]["mean"] == pytest.approx(expected.risk.mean)
+    assert Problem(**found["problem"]) == problem
+    assert run(["baselines", *common, *flags, *size, "--models", "linear"]) == 0
+    assert json.loads(capsys.readouterr().out)["problem"] == found["problem"]
+    (tmp_path / "p.toml").write_text(problem.to_toml())
+    assert run(["simulate", "--problem", str(tmp_path / "p.toml"), *size[2:]]) == 0
+    assert json.loads(capsys.readouterr().out)["risk"] == found["risk"]
+    assert run(["simulate", *common, "--teacher-terms", "relu,maximum(z, 0.5*z)", *size]) == 0
+    assert json.loads(capsys.readouterr().out)["options"]["teacher_terms"] == [
+        "relu",
+        "maximum(z, 0.5*z)",
+    ]
+    assert run(["simulate", *common, *flags[:2], *size, "--model", "spiked"]) == 2
+    assert "any but spiked with inputs power-law:0.5" in capsys.readouterr().err

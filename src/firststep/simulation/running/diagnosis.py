@@ -190,7 +190,9 @@ def _sample(law: InputLaw, dimension: object, rows: object, seed: int) -> Float[
         return law.array[
             np.sort(np.random.default_rng(seed).choice(available, count, replace=False))
         ]
-    d = law.dimension or whole("dimension", 400 if dimension is None else dimension, 2, 10**5)
+    usual = (law.dimension or 400) if dimension is None else dimension
+    d = whole("dimension", usual, 2, 10**5)
+    law.refuse_dimension(d)
     count = max(4000, 10 * d) if rows is None else whole("rows", rows, FEWEST_ROWS, 10**7)
     backend = make_backend()
     any_problem = Problem(student="identity", teacher="identity", alpha=1, beta=1)
