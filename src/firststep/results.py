@@ -297,15 +297,22 @@ class Simulation(Shown):
         several = f" ({1 + len(terms)} directions)" if terms else ""
         teacher = " + ".join([str(self.problem.teacher), *terms]) + several
         law = self.options.get("inputs", "gaussian")
-        inputs = "" if law == "gaussian" else f"{law} inputs, "
-        if str(self.problem.teacher_overlaps) != "equal":
-            inputs += f"teacher {shown(str(self.problem.teacher_overlaps), 40)}, "
+        inputs = on_inputs(self.problem, law)
         learns = f"{self.problem.student} learns {teacher}"
         return f"{self.model}: {learns}, {inputs}{parts}, {count}, seed {self.seed}"
 
     def notes(self) -> Iterator[str]:
         if self.interrupted:
             yield "interrupted: only the finished replicates are shown"
+
+
+def on_inputs(problem: Problem, law: str | None = None) -> str:
+    """The law of the inputs and where in it the teacher lies, in a title; nothing of N(0, I)."""
+    name = str(problem.inputs) if law is None else law
+    words = "" if name == "gaussian" else f"{name} inputs, "
+    if str(problem.teacher_overlaps) != "equal":
+        words += f"teacher {shown(str(problem.teacher_overlaps), 40)}, "
+    return words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
