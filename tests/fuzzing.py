@@ -180,7 +180,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 ARGUMENTS: dict[str, list[str]] = {
     "Problem": [*FIELDS, *TEXTS, "dimension", "step_exponent"],
     "predict": [*FIELDS, "problem", "bulk", "dimension", "check", "seed"],
-    "simulate": ["problem", "dimension", "replicates", "seed", "model", "inputs", "workers"],
+    "simulate": ["problem", "dimension", "replicates", "seed", "model", "inputs", "teacher_terms"],
     "predict_features": ["weights", "problem", "teacher", "bias", "covariance", "directions"],
     "run_sweep": ["problem", "axes", "simulate", "predict", "zip", "seed", "name"],
     "activation": ["source"],

@@ -58,16 +58,22 @@ class Metric(NamedTuple):
 PLAIN = Metric()
 
 
+def draw_teacher(
+    backend: Backend, draws: Draws, dimension: int, metric: Metric = PLAIN
+) -> Float[Array, " d"]:
+    """theta: given, or uniform on the unit sphere, at length 1 as the inputs see it."""
+    if metric.theta is not None:
+        return metric.theta
+    direction = draws.vector("teacher", dimension)
+    return direction / metric.length(direction, backend.xp)
+
+
 def draw_directions(
     backend: Backend, draws: Draws, design: Design, metric: Metric = PLAIN
 ) -> Directions:
     """theta, or all directions: Gaussian vectors, made orthonormal one after the other."""
     xp, d = backend.xp, design.sizes.dimension
-    theta = metric.theta
-    if theta is None:
-        theta = draws.vector("teacher", d)
-        theta = theta / metric.length(theta, xp)
-    found = [theta]
+    found = [draw_teacher(backend, draws, d, metric)]
     for number in range(len(design.teacher_terms)):
         new = draws.vector("teacher terms", d, number)
         for _ in range(2):  # once leaves rounding of the first pass

@@ -336,11 +336,11 @@ class Conditional(Network):
     def make(self, problem: Problem, replicate: Replicate, start: Start) -> Made:
         backend, made = self.backend, super().make(problem, replicate, start)
         root = replicate.key.metric.root
-        weights, direction, seen = (
-            None if each is None else backend.to_host(each).astype(float)
-            for each in (made.layer.weights, made.direction, root)
+        weights, direction = (
+            backend.to_host(each).astype(float) for each in (made.layer.weights, made.direction)
         )
-        *coefficients, across = conditional_table(self.design.student, weights, direction, seen)
+        host = None if root is None else backend.to_host(root).astype(float)
+        *coefficients, across = conditional_table(self.design.student, weights, direction, host)
         table = (made.direction, *(backend.to_device(each) for each in coefficients))
         return made._replace(layer=Layer(backend.to_device(across), table))
 

@@ -71,9 +71,8 @@ def simulate(
         training: ``Training(...)``, how the first layer is trained.
         run: ``Run(...)``, how the replicates are run; ``replicates`` and ``seed`` are part of it.
         inputs: law of the inputs: a text such as ``student-t:5`` (docs/inputs.md), an array of
-            samples x columns, a file, or ``DataInputs.load(path, ...)``; default the problem's. A
-            covariance given here leaves theta uniform on the unit sphere; only the problem's own
-            spectrum knows its ``teacher_overlaps``.
+            samples x columns, a file, or ``DataInputs.load(path, ...)``; default the problem's.
+            With a law given here theta is uniform on the unit sphere, whatever the covariance.
         teacher_terms: further terms of the teacher, activations:
             y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps with orthonormal directions;
             default the problem's.
