@@ -85,9 +85,7 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=10)
     asked = parser.parse_args()
     d, count = asked.dimension, asked.replicates
-    by_exponent = [
-        (problem(d), f"power-law:{a:g}" if a else "gaussian") for a in EXPONENTS
-    ]
+    by_exponent = [(problem(d), f"power-law:{a:g}" if a else "gaussian") for a in EXPONENTS]
     head = [f"A = {a:g}" for a in EXPONENTS]
     table([*head, f"A = {STEEP:g}, turned"], [*by_exponent, (problem(d), rotated(d))], count)
     by_batch = [(problem(d, alpha0), f"power-law:{STEEP:g}") for alpha0 in BATCHES]

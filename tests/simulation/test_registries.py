@@ -136,7 +136,7 @@ def test_an_optimiser_that_is_added_trains(generic: Problem) -> None:
     )
     assert found.risk.values == pytest.approx(adam.risk.values, rel=1e-4)
     assert found.options["optimizer"] == "signs"
-    with pytest.raises(InvalidParameter, match="one of gradient, .*, muon, signs; got sigm"):
+    with pytest.raises(InvalidParameter, match=r"one of gradient, .*, muon, signs; got sigm"):
         simulate(generic, D, 1, optimizer="sigm")
 
 

@@ -327,9 +327,7 @@ def test_single_precision(optimizer: str, generic: Problem) -> None:
         for name in ("float64", "float32")
     )
     assert single.risk.values == pytest.approx(double.risk.values, rel=2e-2)
-    assert single.update_alignment.values == pytest.approx(
-        double.update_alignment.values, abs=2e-2
-    )
+    assert single.update_alignment.values == pytest.approx(double.update_alignment.values, abs=2e-2)
 
 
 @pytest.mark.parametrize("optimizer", TURNED)
@@ -340,9 +338,7 @@ def test_rank_is_found_in_single_precision(optimizer: str, generic: Problem) -> 
     double, single = (
         simulate(problem, 60, 1, dtype=name, **options) for name in ("float64", "float32")
     )
-    assert single.update_alignment.values == pytest.approx(
-        double.update_alignment.values, abs=1e-3
-    )
+    assert single.update_alignment.values == pytest.approx(double.update_alignment.values, abs=1e-3)
 
 
 @pytest.mark.parametrize("optimizer", TURNED)

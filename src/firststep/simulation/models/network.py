@@ -311,11 +311,7 @@ class Network(LayerModel):
 
 def _undefined(measured: Measured) -> Measured:
     """What an update without a leading singular vector does not have, as nan."""
-    names = (
-        "singular_values_update",
-        "teacher_overlap_update",
-        "teacher_overlaps_update",
-    )
+    names = ("singular_values_update", "teacher_overlap_update", "teacher_overlaps_update")
     return {name: measured[name] * math.nan for name in names if name in measured}
 
 
