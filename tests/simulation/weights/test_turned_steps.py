@@ -402,6 +402,21 @@ def test_nonsense_is_one_line(options: dict[str, Any], words: str, generic: Prob
         assert "\n" not in str(caught.value)
 
 
+def test_whitening_rows_of_a_table(generic: Problem) -> None:
+    """The covariance is that of the rows the step takes: a batch for each, or those of the fit."""
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal((900, D)) @ np.diag(np.linspace(0.3, 2, D))
+    for problem, options in (
+        (generic, dict(steps=2)),
+        (generic.replace(alpha=3.0), dict(reuse=True)),
+    ):
+        layer = first_layer(
+            problem, inputs=rows, test_samples=TESTS, optimizer="whitened", **options
+        )
+        plain = naive.network(problem, D, 0, 0, TESTS, table=rows, optimizer="whitened", **options)
+        assert np.abs(layer.after - plain["w"]).max() < 1e-10
+
+
 def test_a_table_of_data_is_no_law(generic: Problem) -> None:
     law = DataInputs.of(np.random.default_rng(0).standard_normal((700, D)), name="rows")
     with pytest.raises(InvalidParameter, match="inputs must be a law that knows its covariance"):
