@@ -89,9 +89,12 @@ class PowerLaw(InputLaw):
     letter, parameter_meaning, high = "A", "the exponent", 10.0
     has_unit_covariance = False
 
-    def shared_arrays(self, dimension: int) -> tuple[Float[Array, " d"], ...]:
+    def spectrum(self, dimension: int) -> tuple[Float[Array, " d"], None]:
         variances = np.arange(1.0, dimension + 1) ** -_number(self)
-        return (np.sqrt(variances * (dimension / variances.sum())),)
+        return variances * (dimension / variances.sum()), None
+
+    def shared_arrays(self, dimension: int) -> tuple[Float[Array, " d"], ...]:
+        return (np.sqrt(self.spectrum(dimension)[0]),)
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         return block.entries() * block.arrays[0]
@@ -138,6 +141,11 @@ class CovarianceInputs(InputLaw):
         values, vectors = np.linalg.eigh(matrix)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         return cls(held=Held((root + root.T) / 2))
+
+    def spectrum(self, dimension: int) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        assert self.held is not None
+        roots, vectors = np.linalg.eigh(self.held.array)
+        return roots**2, vectors
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         return block.entries() @ block.arrays[0]
