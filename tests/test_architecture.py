@@ -103,7 +103,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"running"},
     ],
     "simulation/data": [{"teachers"}, {"rows"}],
-    "simulation/weights": [{"draw", "optimizers"}],
+    "simulation/weights": [{"draw", "optimizers", "whitening"}],
     "simulation/fit": [{"features", "ridge", "geometry"}, {"convex", "left_out"}, {"readout"}],
     "simulation/models": [{"observables"}, {"measuring"}, {"baselines", "network"}],
     "simulation/running": [

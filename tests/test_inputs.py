@@ -340,6 +340,17 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "student-t:NU" in capsys.readouterr().err
     assert run([*common[:-6], "--optimizer", "adamw", "--dimension", "20"]) == 2
     assert "did you mean adam?" in capsys.readouterr().err
+    turned = [*common[:-6], "--optimizer", "whitened", "--damping", "0.02", "--weight-decay", "0.1"]
+    assert run([*turned, "--inputs", "power-law:1", "--dimension", "20"]) == 0
+    told = json.loads(capsys.readouterr().out)["options"]
+    assert (told["damping"], told["weight_decay"]) == (0.02, 0.1)
+    rows = ["--inputs", f"{tmp_path / 'rows.npy'}"]
+    for wrong in (
+        [*turned, "--weight-decay", "2", "--dimension", "20"],
+        [*common[:-6], "--optimizer", "whitened-exact", *rows],
+    ):
+        assert run(wrong) == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 def experiment(**changes: object) -> Experiment:

@@ -227,7 +227,10 @@ def _refuse_what_theory_does_not_know(options: Mapping[str, Any]) -> None:
     training = options.get("training") or {}
     given = {**(training if isinstance(training, Mapping) else vars(training)), **options}
     for name, only in DEFAULTS.items():
-        if name in given and str(given[name]) != str(only):
+        value = given.get(name, only)
+        if isinstance(only, float) and isinstance(value, int):
+            value = float(value)  # 0 is 0.0
+        if str(value) != str(only):
             hint = "the theory is for one step on fresh Gaussian data; "
             hint += "simulate(...) runs what it does not cover"
             raise InvalidParameter(name, "left at its default in a comparison", given[name], hint)

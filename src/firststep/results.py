@@ -36,6 +36,7 @@ SHOWN = {
     "output_alignment": "alignment of the output with the teacher",
     "gradient_norm": "gradient norm |v|",
     "alignment": "alignment of the step with the teacher",
+    "update_alignment": "alignment of the change of the weights with the teacher",
     "spike_strength": "spike strength",
     "singular_values_weights": "leading singular values of W1",
     "singular_values_update": "leading singular values of W1 - W0",

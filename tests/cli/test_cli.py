@@ -608,6 +608,9 @@ def test_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     "option",
     [
         {"optimizer": "adam"},
+        {"optimizer": "muon"},
+        {"weight_decay": 0.1},
+        {"inputs": np.zeros((50, 20))},
         {"inputs": "student-t:5"},
         {"teacher_terms": ("relu",)},
         {"steps": 2},
@@ -623,6 +626,7 @@ def test_compare_refuses_what_the_theory_does_not_know(option: dict[str, object]
 def test_compare_takes_defaults_that_are_said() -> None:
     problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
     said = {"steps": "1", "batches": "fresh", "reuse": False, "optimizer": "gradient"}
+    said |= {"weight_decay": 0, "damping": 0.1}
     silent, told = (compare(problem, 20, 2, test_samples=100, **each) for each in ({}, said))
     assert told.quantities == silent.quantities
 

@@ -201,6 +201,8 @@ def test_options_enter_the_keys_as_they_are_given() -> None:
                 optimizer="gradient",
                 inputs="gaussian",
                 teacher_terms=[],
+                weight_decay=0,
+                damping=0.1,
             )
         )
     )
@@ -211,6 +213,14 @@ def test_options_enter_the_keys_as_they_are_given() -> None:
         "inputs": "student-t:5",
         "teacher_terms": ("relu",),
     }
+    turned = dict(simulate, optimizer="whitened", damping=0.02, weight_decay=0.1)
+    assert Experiment.from_dict(table(simulate=turned)).options == {
+        "optimizer": "whitened",
+        "damping": 0.02,
+        "weight_decay": 0.1,
+    }
+    with pytest.raises(InvalidParameter, match="simulate must be a finite number >= 0; got -1"):
+        Experiment.from_dict(table(simulate=dict(simulate, weight_decay=-1)))
     assert Experiment.from_dict(table(simulate=simulate)).options == {}
 
 

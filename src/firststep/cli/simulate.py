@@ -37,6 +37,8 @@ class ModelFlags(Options):
         "mean-field"
     )
     optimizer: Annotated[str, Parameter(help=either(OPTIMIZERS))] = "gradient"
+    weight_decay: Annotated[str, number(told(Training, "weight_decay"))] = "0"
+    damping: Annotated[str, number(told(Training, "damping"))] = f"{Training().damping:g}"
     kernel: Annotated[str | None, number("g of a kernel baseline, an expression in z")] = None
 
 

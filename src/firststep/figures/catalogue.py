@@ -35,6 +35,7 @@ NAMES = (
     "beyond-reuse",
     "beyond-inputs",
     "beyond-multi-index",
+    "steep-steps",
 )
 
 

@@ -124,6 +124,11 @@ class CovarianceInputs(InputLaw):
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         return cls(held=Held((root + root.T) / 2))
 
+    def spectrum(self, dimension: int) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        assert self.held is not None
+        roots, vectors = np.linalg.eigh(self.held.array)
+        return roots**2, vectors
+
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         return block.entries() @ block.arrays[0]
 

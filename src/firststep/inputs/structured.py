@@ -38,6 +38,9 @@ class StructuredInputs(InputLaw):
         """varpi_j, of mean one, the largest first."""
         raise NotImplementedError
 
+    def spectrum(self, dimension: int) -> tuple[Float[Array, " d"], None]:
+        return self.eigenvalues(dimension), None
+
     def limit(self) -> tuple[Float[Array, " s"], Float[Array, " s"]] | None:
         """Eigenvalues and their masses at d = infinity; None where they are not bounded."""
         return None

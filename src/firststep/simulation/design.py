@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from firststep.activations import Activation
-from firststep.checks import MAX_SIZE, choice, whole
+from firststep.checks import MAX_SIZE, choice, number, whole
 from firststep.errors import InvalidParameter
 from firststep.inputs import GAUSSIAN, InputLaw, StructuredInputs, TeacherOverlaps, input_law
 from firststep.label_laws import LabelLaw
@@ -27,6 +27,9 @@ from firststep.teacher_terms import teacher_terms as terms_of
 
 PARAMETERIZATIONS = ("mean-field", "ntk")
 BATCHES = ("fresh", "same")
+DAMPING = 0.1
+# Options of the training that a result always keeps where a step was taken.
+TOLD_OF_STEPS = ("steps", "batches", "reuse", "optimizer")
 
 
 def _truth(value: object) -> bool:
@@ -42,6 +45,8 @@ class Training(Record):
     the same one. ``reuse``: the readout is fitted on the step's own data. ``parameterization``:
     mean-field is f = (1/sqrt N) a.s(W^T x) of [Ba] (1.1) with W1 = W0 + eta sqrt N G0; ntk omits
     the 1/sqrt N, both in f and in front of G0, and its natural step exponent is 0.
+    ``weight_decay``: every step multiplies W by 1 - step * weight_decay, beside what the optimizer
+    adds. ``damping``: mu of the whitened steps, (C + mu (tr C/d) I)^-1.
     """
 
     steps: Annotated[int, BeforeValidator(lambda v: whole("steps", v, 1))] = Field(
@@ -59,6 +64,12 @@ class Training(Record):
     optimizer: Annotated[str, BeforeValidator(lambda v: OPTIMIZERS.checked(v).name)] = Field(
         default="gradient", description="what moves the weights, by its name"
     )
+    weight_decay: Annotated[float, BeforeValidator(lambda v: number("weight-decay", v, 0))] = Field(
+        default=0.0, description="every step multiplies the weights by 1 - step * this"
+    )
+    damping: Annotated[float, BeforeValidator(lambda v: number("damping", v, 0))] = Field(
+        default=DAMPING, description="mu of whitened steps, (C + mu (tr C/d) I)^-1"
+    )
 
     @model_validator(mode="after")
     def _one_batch_to_reuse(self) -> Training:
@@ -67,6 +78,27 @@ class Training(Record):
                 "batches", "same when reuse is combined with several steps", "fresh"
             )
         return self
+
+    @model_validator(mode="after")
+    def _damping_of_what_is_whitened(self) -> Training:
+        if self.damping != DAMPING and not OPTIMIZERS[self.optimizer].covariance:
+            names = " or ".join(OPTIMIZERS.where("covariance"))
+            raise InvalidParameter(
+                "damping",
+                f"left at {DAMPING:g} with optimizer {self.optimizer}",
+                self.damping,
+                f"it is for {names}",
+            )
+        return self
+
+    def told(self) -> dict[str, object]:
+        """What a result keeps: fields that came later where they matter."""
+        told = {name: getattr(self, name) for name in TOLD_OF_STEPS}
+        if self.weight_decay:
+            told["weight_decay"] = self.weight_decay
+        if OPTIMIZERS[self.optimizer].covariance:
+            told["damping"] = self.damping
+        return told
 
 
 def test_set_size(asked: object, sizes: Sizes) -> int:
@@ -210,6 +242,8 @@ def make_design(
     takes_step = problem.takes_step and kind.has_step
     _check_training(problem, kind, training, sizes, takes_step)
     refuse_model(kind, law, overlaps, several=bool(terms))
+    if takes_step and OPTIMIZERS[training.optimizer].covariance == "law":
+        _check_covariance(law, training)
     targets = Targets.of(problem)
     design = Design(
         model=kind,
@@ -240,9 +274,17 @@ def _check_training(
 ) -> None:
     if training != Training() and not model.trains:
         allowed = "one of " + ", ".join(MODELS.where("trains")) + " with these training options"
-        hint = ", ".join(list(Training.model_fields)[:-1]) + " and optimizer"
+        *others, last = Training.model_fields
+        hint = f"{', '.join(others)} and {last}"
         raise InvalidParameter(
             "model", allowed, model.name, f"{hint} change how a network is trained"
+        )
+    if takes_step and problem.step * training.weight_decay > 1:
+        raise InvalidParameter(
+            "weight-decay",
+            f"at most 1/step = {1 / problem.step:.4g}",
+            training.weight_decay,
+            "every step multiplies the weights by 1 - step * weight-decay",
         )
     if training.reuse and (not takes_step or sizes.samples != sizes.step_samples):
         hint = f"reuse fits the readout on the {sizes.step_samples} samples of the step"
@@ -251,6 +293,17 @@ def _check_training(
             "equal to alpha with reuse",
             f"{problem.alpha0:g}",
             f"{hint}; alpha is {problem.alpha:g}",
+        )
+
+
+def _check_covariance(law: InputLaw, training: Training) -> None:
+    if not law.knows_covariance:
+        others = [n for n, whose in OPTIMIZERS.where("covariance").items() if whose == "batch"]
+        raise InvalidParameter(
+            "inputs",
+            f"a law that knows its covariance with optimizer {training.optimizer}",
+            law,
+            f"{' or '.join(others)} takes that of the step's own samples",
         )
 
 

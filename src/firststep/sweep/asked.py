@@ -126,7 +126,13 @@ class Predict(Table):
 
 _NOT_OPTIONS = ("models", "dimension", "replicates")
 # Options that came later, with their defaults: left out there, so that old keys stay.
-_LATER = {"optimizer": Training().optimizer, "inputs": str(GAUSSIAN), "teacher_terms": ()}
+_LATER = {
+    "optimizer": Training().optimizer,
+    "inputs": str(GAUSSIAN),
+    "teacher_terms": (),
+    "weight_decay": Training().weight_decay,
+    "damping": Training().damping,
+}
 _SIZE = _checked(lambda v: whole("size", v, 2, MAX_SIZE))
 
 
@@ -153,6 +159,8 @@ class Simulate(Table):
     optimizer: object = "gradient"
     inputs: Annotated[InstanceOf[InputLaw], _checked(input_law)] = GAUSSIAN
     teacher_terms: Annotated[tuple[Any, ...], _checked(read_terms)] = ()
+    weight_decay: object = 0.0
+    damping: object = Training().damping
 
     @property
     def options(self) -> dict[str, Any]:
@@ -170,7 +178,7 @@ class Simulate(Table):
 
     @classmethod
     def _together(cls, table: Mapping[str, Any], made: Self | None) -> list[Fault]:
-        names = ("steps", "batches", "reuse", "parameterization", "optimizer")
+        names = Training.model_fields
         asked = {name: table.get(name, cls.model_fields[name].default) for name in names}
         try:
             Training(**asked)

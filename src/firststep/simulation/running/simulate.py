@@ -37,8 +37,6 @@ __all__ = [
     "simulate",
     "sizes_for",
 ]
-# Options a result keeps where a step was taken.
-TOLD_OF_STEPS = ("steps", "batches", "reuse", "optimizer")
 
 
 def simulate(
@@ -105,9 +103,8 @@ def simulate(
 
 def _told(design: Design) -> dict[str, Any]:
     """What a result keeps of the training and the kernel."""
-    taken = design.training.to_dict()
     return {
-        **({name: taken[name] for name in TOLD_OF_STEPS} if design.takes_step else {}),
+        **(design.training.told() if design.takes_step else {}),
         "parameterization": design.training.parameterization,
         **({"kernel": str(design.kernel)} if design.kernel else {}),
     }
@@ -195,7 +192,8 @@ def _plain_design(
     """The design at the problem's own dimension, for its size alone."""
     sizes, kind = problem.sizes(), MODELS.checked(model)
     law, terms = chosen_data(problem, options.get("inputs"), options.get("teacher_terms"))
-    trained = _some(options, "steps", "batches", "parameterization", "optimizer")
+    # not reuse: whether the sizes are right for it does not matter here
+    trained = _some(options, *(name for name in Training.model_fields if name != "reuse"))
     return make_design(
         problem,
         model=kind,
