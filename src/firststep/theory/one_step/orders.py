@@ -29,14 +29,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
 from firststep.activations import Activation
 from firststep.errors import InvalidParameter
 from firststep.numerics.library import library_of
-from firststep.numerics.quadrature import gaussian_expectation
+from firststep.numerics.quadrature import NotIntegrable, gaussian_expectation
 from firststep.readouts import ReadoutLaw
 from firststep.theory.step import StepConstants
 from firststep.theory.student import polynomial_parts, slope_constants
@@ -44,8 +44,8 @@ from firststep.theory.student import polynomial_parts, slope_constants
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-# Orders m that are told apart: p_m may differ from the p before it by parts of 1e-7 only at m = 12,
-# and the powers of a Gaussian readout by as little.
+# Orders that are told apart. The functions of m = 12, scaled to one size, are independent to some
+# 1e-4 on their nodes; those of m = 18 to 1e-8, where risks are no longer resolved.
 MOST = 12
 _SAME = 1e-9  # distance from 1/(1 - 2s) whole: of an exponent such as 1/3 in floating point
 _DEPENDENT = 1e-10  # part of a function, or of a power, that is new: below, it is rounding
@@ -175,34 +175,36 @@ def orders_of(
     is_threshold = abs(limit - order) < _SAME * limit
     last = order if is_threshold else math.ceil(limit) - 1
     if last > MOST:
-        end = 0.5 - 0.5 / (MOST + 1)
-        allowed = f"0.5, or below {end:.4f}, at d = infinity"
-        hint = f"between them polynomials of kappa beyond degree {MOST} are free"
-        raise InvalidParameter("step-exponent", allowed, exponent, f"{hint}; give a dimension")
+        _refuse(MOST + 1, exponent, f"nearer to 0.5 degrees beyond {MOST} are free; ")
     constants = slope_constants(student)
     is_shifted = is_shifted and constants.c2 != 0
-    top = last + _NEXT
-    derivatives = _derivatives(student, last, 2 * top if is_shifted else top)
-    g = 0.0 if constants.c1 == 0 else _GENERIC[0]
-    first = np.array(_GENERIC[1]) if is_shifted else None
+    top = last + (_NEXT if exponent > 0 else 0)
+    needed = order - 1 if is_threshold else last
+    derivatives = _derivatives(student, needed, 2 * top if is_shifted else top)
+    g, first = np.array(0.0 if constants.c1 == 0 else _GENERIC[0]), np.array(_GENERIC[1])
     functions = [
-        coefficients(m, derivatives, np.array(g), first, np.array(_GENERIC[2]), top)
+        coefficients(m, derivatives, g, first if is_shifted else None, np.array(_GENERIC[2]), top)
         for m in range(top + 1)
     ]
-    found = _eliminate(functions, _powers(readout, top), has_constant, order if is_threshold else 0)
-    free = tuple(m for m in found.orders if m < limit and not (is_threshold and m == order))
+    threshold = order if is_threshold else None
+    found = _eliminate(functions, _powers(readout, top), has_constant, threshold)
     if found.unsettled <= last:
-        allowed = "0, 0.5, or smaller, at d = infinity with this readout and student"
-        hint = "the order in which it learns functions is not settled there; give a dimension"
-        raise InvalidParameter("step-exponent", allowed, exponent, hint)
+        why = "beyond, with this readout and student, which functions are free is not settled; "
+        _refuse(int(found.unsettled), exponent, why)
     return Orders(
-        free=free,
-        penalised=found.penalised if is_threshold else None,
+        free=tuple(m for m in found.orders if m <= needed),
+        penalised=found.penalised,
         upcoming=next((m for m in found.orders if m > last), None),
         derivatives=tuple(derivatives),
         is_shifted=is_shifted,
         exponent=exponent,
     )
+
+
+def _refuse(order: int, exponent: float, why: str) -> NoReturn:
+    """An exponent at which this order may be free."""
+    allowed = f"0.5, or below {0.5 - 0.5 / order:.4g}, at d = infinity"
+    raise InvalidParameter("step-exponent", allowed, exponent, f"{why}give a finite dimension")
 
 
 def _derivatives(student: Activation, needed: int, highest: int) -> list[float]:
@@ -217,7 +219,11 @@ def _derivatives(student: Activation, needed: int, highest: int) -> list[float]:
 
     size = math.sqrt(student.moments.second_moment)
     parts, constants = polynomial_parts(student), slope_constants(student)
-    found = gaussian_expectation(integrands, student.kinks, floor=size).value
+    try:
+        found = gaussian_expectation(integrands, student.kinks, floor=size).value
+    except NotIntegrable as error:
+        allowed = f"a function that has Hermite coefficients up to degree {highest}"
+        raise InvalidParameter("student", allowed, str(student), str(error)) from None
     sigma = []
     for k, each in enumerate(found):
         part, root = parts[k % 2], math.sqrt(math.factorial(k))
@@ -281,7 +287,7 @@ def _eliminate(
     functions: Sequence[Float[Array, " degrees"]],
     powers: Sequence[Float[Array, " P"]],
     has_constant: bool,
-    threshold: int,
+    threshold: int | None,
 ) -> _Elimination:
     """Directions of sum_m etat^m p_m (x) at^m by their order.
 
