@@ -23,6 +23,9 @@ from firststep.theory.step import Residual, StepConstants, StepDirection, StepLa
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
+# Root mean square of a penalised function that is as good as free: its penalty is 1e-8 of it, and
+# beyond rounding begins to show.
+_FREE = 1e4
 _NO_VALUE = 1e-13  # singular values of the basis below this are rounding, whatever the others are
 
 
@@ -189,6 +192,8 @@ def _fluctuations(
     if model.orders is not None and penalised is not None:
         strength = numbers.small_rate**penalised.order / xp.sqrt(numbers.beta)
         shape = model.orders.strength(kappa, _by_rate(model, rules, numbers))
+        size = strength * xp.sqrt(xp.sum(rules.omega * shape**2, -1))
+        strength = strength * _FREE / xp.maximum(size, _FREE)
         learned = (strength[:, None] * shape)[:, None]
         if not model.has_common_mode:
             psi.append(learned)

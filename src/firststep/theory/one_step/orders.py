@@ -72,6 +72,7 @@ class Orders(NamedTuple):
     upcoming: int | None  # the order that becomes free next
     derivatives: tuple[float, ...]  # sigma_k
     is_shifted: bool  # b1 is not zero
+    is_lopsided: bool  # odd powers of etat count: neither the student nor the law are symmetric
     exponent: float  # s
 
     @property
@@ -83,15 +84,14 @@ class Orders(NamedTuple):
     @property
     def approach(self) -> float:
         """a of d^-a, how fast networks come near the limit: a free direction has N etat^(2m) of
-        noise over signal, the upcoming one its inverse, the own output in the spike N etat^2, the
-        bulk etat^2.
+        noise over signal, the upcoming one its inverse, the own output in the spike N etat^2; bulk
+        and functions differ by etat, or etat^2 where at and -at weigh the same.
         """
         by_order = [abs(1 - m * (1 - 2 * self.exponent)) for m in self.free if m > 0]
         if self.upcoming is not None:
             by_order.append(abs(1 - self.upcoming * (1 - 2 * self.exponent)))
-        tilted = 0.5 if self.is_shifted else 1.0
         own = 2 * self.exponent or 1.0
-        return min(*by_order, own, tilted * (1 - 2 * self.exponent))
+        return min(*by_order, own, (0.5 if self.is_lopsided else 1.0) * (1 - 2 * self.exponent))
 
     def functions(
         self, kappa: Float[Array, " K"], step: StepConstants
@@ -197,6 +197,7 @@ def orders_of(
         upcoming=next((m for m in found.orders if m > last), None),
         derivatives=tuple(derivatives),
         is_shifted=is_shifted,
+        is_lopsided=not constants.is_odd and (readout.mean != 0 or readout.third_moment != 0),
         exponent=exponent,
     )
 
@@ -303,7 +304,9 @@ def _eliminate(
     penalised = None
     for m, (p, a) in enumerate(zip(functions, powers, strict=True)):
         lone = [
-            (by, k) for by, k in lone if not (known.has(functions[k]) if by else used.has(powers[k]))
+            (by, k)
+            for by, k in lone
+            if not (known.has(functions[k]) if by else used.has(powers[k]))
         ]
         if _product(lone, orders) <= m:
             return _Elimination(tuple(orders), penalised, m)

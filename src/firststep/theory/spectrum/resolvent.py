@@ -32,11 +32,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy  # whose parts load when they are used: interpolate and optimize take long
 
-from firststep.errors import NotConverged
+from firststep.errors import InvalidParameter, NotConverged
 from firststep.numerics.batches import each, joined, put, take
 from firststep.numerics.newton import LastStep, Method, newton
 from firststep.numerics.quadrature import ShiftedMoments
-from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.theory.one_step.fit import Iterate, overlap_step, shrunk_weights, solve
 from firststep.theory.one_step.fit import from_above as start_above
