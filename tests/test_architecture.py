@@ -68,6 +68,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "theory/closed_forms": [{"small_step", "bound"}, {"weights"}],
     "theory/one_step": [
+        {"orders"},
         {"question", "free_functions", "labels", "system", "least_error", "words"},
         {"step_noise"},
         {"nodes"},

@@ -520,9 +520,9 @@ def test_optimize_and_compare(capsys: pytest.CaptureFixture[str]) -> None:
         (["predict", *THEORY, "--ridge", "0"], 2, "ridge must be finite and > 0"),
         (["predict", *THEORY, "--bulk", "flat"], 2, "bulk must be one of exact, isotropic"),
         (
-            ["predict", *THEORY, "--step-exponent", "0.3"],
+            ["predict", *THEORY, "--step-exponent", "0.6"],
             2,
-            "step-exponent must be 0 or 0.5 at d = infinity",
+            "step-exponent must be from 0 to 0.5 at d = infinity",
         ),
         (["predict", *THEORY, "--reuse"], 2, "Unknown option"),
         (["predict", *THEORY[:-2], "--student", "sin(40*z)", "--step", "50"], 2, "student"),

@@ -303,7 +303,10 @@ def projection(
     size = kernel.shape[-1]
     root = xp.tile(xp.sqrt(shrunk), (1, size // shrunk.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
-    free = flip(_coherent(bulk, mean, state)) if mean.free is None else mean.free
+    if mean.free is None:
+        free = flip(_coherent(bulk, mean, state))
+    else:  # nothing of it in the common mode
+        free = xp.pad(mean.free, ((0, 0), (0, root.shape[-1] - mean.free.shape[-2]), (0, 0)))
     if constant and mean.dimension is None:
         free = xp.concatenate(
             [xp.broadcast_to(free, (*root.shape, free.shape[-1])), _one(root, shrunk.shape[-1])], 2
