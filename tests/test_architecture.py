@@ -65,7 +65,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"one_step", "given_layer"},
         {"spectrum"},
     ],
-    "theory/closed_forms": [{"small_step", "bound"}, {"weights"}],
+    "theory/closed_forms": [{"random_features", "bound"}, {"small_step"}, {"weights"}],
     "theory/one_step": [
         {"question", "free_functions", "labels", "system", "least_error", "words"},
         {"step_noise"},
