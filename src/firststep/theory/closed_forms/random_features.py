@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # whose parts load when they are used: optimize takes long
@@ -23,9 +23,6 @@ from firststep.problem import Problem
 from firststep.structure import Structure, structure_of
 from firststep.theory.step import refuse_other_losses
 from firststep.theory.student import NO_MEAN
-
-if TYPE_CHECKING:
-    from firststep.typing import Array, Float
 
 _ROUNDING = 1e-13  # of the root mean square: a smaller linear coefficient counts as zero
 _ISOTROPIC = Structure(np.ones(1), np.ones(1), np.ones(1))

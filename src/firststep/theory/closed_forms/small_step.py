@@ -2,9 +2,9 @@
 
 [Ba] is arXiv 2205.01445. Letters as in ``Problem``; c0, c1, c2 are the Hermite coefficients of the
 student s, mu2^2 = E s^2 - c0^2 - c1^2, c1s = E s' almost everywhere (c1 unless s jumps), stars mark
-the teacher, at is the readout. Nothing here depends on ``problem.init``, nor on
-``problem.dimension`` but for the eigenvalues of inputs N(0, Omega): averages <.> and <.>_t over them
-are those of ``random_features``.
+the teacher, at is the readout. Nothing here depends on ``problem.init``, and on
+``problem.dimension`` only the eigenvalues of inputs N(0, Omega), whose averages <.> and <.>_t are
+those of ``random_features``.
 """
 
 from __future__ import annotations
