@@ -49,9 +49,9 @@ ROOMS: dict[str, list[set[str]]] = {
         {"cli"},
         {"__main__"},
     ],
-    "inputs": [{"files", "law"}, {"data", "laws", "structured", "overlaps"}, {"texts"}],
+    "inputs": [{"files", "law"}, {"data", "laws", "overlaps"}, {"structured"}, {"texts"}],
     "numerics": [
-        {"in_parts", "threads", "devices"},
+        {"in_parts", "threads", "devices", "sample_covariance"},
         {"library"},
         {"batches", "linear_algebra", "quadrature"},
         {"newton", "neuron_moments", "crossings"},
@@ -106,7 +106,8 @@ ROOMS: dict[str, list[set[str]]] = {
     "simulation/fit": [{"features", "ridge", "geometry"}, {"convex", "left_out"}, {"readout"}],
     "simulation/models": [{"observables"}, {"measuring"}, {"baselines", "network"}],
     "simulation/running": [
-        {"workers", "diagnosis"},
+        {"workers", "measures"},
+        {"diagnosis"},
         {"options"},
         {"execute"},
         {"simulate", "given"},

@@ -17,7 +17,7 @@ from firststep.errors import (
     StoreError,
     WorkerFailed,
 )
-from firststep.inputs import DataInputs, InputLaw, input_law
+from firststep.inputs import DataInputs, InputLaw, SpectrumInputs, input_law
 from firststep.layer_check import LayerCheck, check_layers
 from firststep.predicting import predict
 from firststep.problem import Problem
@@ -84,6 +84,7 @@ __all__ = [
     "SmallStep",
     "SpectralLaw",
     "Spectrum",
+    "SpectrumInputs",
     "StoreDamaged",
     "StoreError",
     "Sweep",
