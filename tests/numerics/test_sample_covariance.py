@@ -53,7 +53,7 @@ def test_what_a_fit_feels_of_the_spectrum(name: str, ratio: float, close: float)
         if ratio == 2 and x >= 1:
             assert abs(raw / truth - 1) > 3 * abs(felt / truth - 1)
     # A few large eigenvalues fluctuate in the sample by sqrt(2/n) each.
-    spread = 2 * math.sqrt(2 * np.sum(values**4)) / np.sum(values**2) / math.sqrt(sample.count)
+    spread = 2 * math.sqrt(2 * np.sum(values**4)) / np.sum(values**2) / math.sqrt(sample.degrees)
     assert np.mean(found**2) == pytest.approx(np.mean(values**2), rel=3 * spread + close)
 
 
@@ -82,7 +82,7 @@ def test_shares_of_a_direction(share: float, ratio: float, close: float) -> None
     labels = np.sin(u) + 0.3 * rng.standard_normal(len(u))
     labels -= labels.mean()
     levels = np.unique(values)
-    count = sample.count
+    count = sample.degrees
     shares, rest = direction_shares(
         sample, levels, centred.T @ labels / count, float(labels @ labels) / count
     )

@@ -126,7 +126,9 @@ class SpectrumInputs(StructuredInputs):
         if table.ndim != 2 or table.shape[1] not in (1, 2) or len(table) < 2:
             allowed = "at least two eigenvalues, in one column, or in two with the teacher's "
             allowed += "components"
-            raise InvalidParameter("inputs", allowed, f"an array of shape {np.shape(source)}", name)
+            raise InvalidParameter(
+                "inputs", allowed, f"an array of shape {np.asarray(source).shape}", name
+            )
         bad = ~np.isfinite(table).all(1) | (table[:, 0] < 0)
         if bad.any() or not table[:, 0].any():
             worst = table[bad][0, 0] if bad.any() else 0.0
@@ -237,7 +239,7 @@ def _components(
     values: Float[Array, " d"],
 ) -> Float[Array, " d"]:
     """The teacher's, of one size along the eigenvalues of a level."""
-    count, d = sample.count, values.size
+    count, d = sample.degrees, values.size
     falls = values[:-1] - values[1:] > _SAME * values[:-1]
     level = np.concatenate([[0], np.cumsum(falls)])
     levels, sizes = values[np.concatenate([[True], falls])], np.bincount(level)

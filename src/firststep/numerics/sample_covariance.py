@@ -1,8 +1,7 @@
 """The spectrum of a covariance Omega from n rows x, and where in it a direction lies.
 
-The eigenvalues of a sample covariance S (count n, d columns, c = d/n) are spread out: those of
-Omega are found from the Marchenko-Pastur equation. With the eigenvalues l_i of S and any z off
-their axis,
+The eigenvalues l_i of a sample covariance S (n = rows less one, d columns, c = d/n) are spread out:
+those of Omega are found from the Marchenko-Pastur equation. With any z off their axis,
 
     v(z) = -(1 - c)/z + (c/d) sum_i 1/(l_i - z)
     <varpi v/(1 + varpi v)> = (1/d) sum_i l_i/(l_i - z)
@@ -47,11 +46,11 @@ _TRIES = 20_000  # of the solver, far more than it needs
 
 
 class SampleCovariance(NamedTuple):
-    """Eigenvalues of a sample covariance, the smallest first, and its count n."""
+    """Eigenvalues of a sample covariance, the smallest first, and its degrees of freedom n."""
 
     eigenvalues: Float[Array, " d"]
     eigenvectors: Float[Array, "d d"]
-    count: int  # rows less one, for the mean
+    degrees: int  # rows less one, for the mean
 
     @classmethod
     def of(cls, centred: Float[Array, "rows d"]) -> SampleCovariance:
@@ -63,7 +62,7 @@ class SampleCovariance(NamedTuple):
     @property
     def rank(self) -> int:
         values, d = self.eigenvalues, self.eigenvalues.size
-        return int(np.sum(values > (self.count + 1) * d * np.finfo(float).eps * values[-1]))
+        return int(np.sum(values > (self.degrees + 1) * d * np.finfo(float).eps * values[-1]))
 
 
 class _Points(NamedTuple):
@@ -81,7 +80,7 @@ class _Points(NamedTuple):
         axis = -np.geomspace(low / _BEYOND, high * _BEYOND, _POINTS)
         z = np.concatenate([axis, *(radii * np.exp(1j * angle) for angle in _ANGLES)])
         weights = np.repeat([1.0, *np.sin(_ANGLES)], _POINTS)
-        c = values.size / sample.count
+        c = values.size / sample.degrees
         v = -(1 - c) / z + c * np.mean(1 / (values - z[:, None]), axis=1)
         return cls(z, v, weights)
 
@@ -144,7 +143,7 @@ def _unbiased_moments(sample: SampleCovariance) -> list[float]:
     k = 2: c O_1^2;   k = 3: 3 c O_1 O_2 + c^2 O_1^3
     k = 4: c (4 O_1 O_3 + 2 O_2^2) + 6 c^2 O_1^2 O_2 + c^3 O_1^4.
     """
-    c = sample.eigenvalues.size / sample.count
+    c = sample.eigenvalues.size / sample.degrees
     m = [float(np.mean(sample.eigenvalues**k)) for k in range(5)]
     o1 = m[1]
     o2 = m[2] - c * o1**2
