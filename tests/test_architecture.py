@@ -50,9 +50,9 @@ ROOMS: dict[str, list[set[str]]] = {
         {"cli"},
         {"__main__"},
     ],
-    "inputs": [{"files", "law"}, {"data", "laws", "structured", "overlaps"}, {"texts"}],
+    "inputs": [{"files", "law"}, {"data", "laws", "overlaps"}, {"structured"}, {"texts"}],
     "numerics": [
-        {"in_parts", "threads", "devices"},
+        {"in_parts", "threads", "devices", "sample_covariance"},
         {"library"},
         {"batches", "linear_algebra", "quadrature"},
         {"newton", "neuron_moments", "crossings"},
@@ -66,7 +66,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"one_step", "given_layer"},
         {"spectrum"},
     ],
-    "theory/closed_forms": [{"small_step", "bound"}, {"weights"}],
+    "theory/closed_forms": [{"random_features", "bound"}, {"small_step"}, {"weights"}],
     "theory/one_step": [
         {"orders"},
         {"question", "free_functions", "labels", "system", "least_error", "words"},
@@ -108,7 +108,8 @@ ROOMS: dict[str, list[set[str]]] = {
     "simulation/fit": [{"features", "ridge", "geometry"}, {"convex", "left_out"}, {"readout"}],
     "simulation/models": [{"observables"}, {"measuring"}, {"baselines", "network"}],
     "simulation/running": [
-        {"workers", "diagnosis"},
+        {"workers", "measures"},
+        {"diagnosis"},
         {"options"},
         {"execute"},
         {"simulate", "given"},

@@ -16,8 +16,14 @@ import numpy as np
 
 from firststep.checks import real_array
 from firststep.errors import InvalidParameter
+from firststep.inputs.data import DataInputs
 from firststep.inputs.files import read_array, refuse_another, stamp
 from firststep.inputs.law import LAWS, Held, InputLaw
+from firststep.numerics.sample_covariance import (
+    SampleCovariance,
+    direction_shares,
+    population_eigenvalues,
+)
 
 if TYPE_CHECKING:
     from firststep.inputs.law import Block
@@ -26,6 +32,10 @@ if TYPE_CHECKING:
 EIGENVALUES = "finite eigenvalues that are not negative, and not all zero"
 COMPONENTS = "finite components of the teacher, not all zero where the eigenvalues are positive"
 COLUMNS = "at least two eigenvalues, in one column, or in two with the teacher's components"
+FEWEST_ROWS = 1.2  # over columns: below, small eigenvalues cannot be told from none
+_SAME = 1e-9  # eigenvalues that differ by less, relative to them, are one level
+# Standard errors of what noise alone would make of the linear part of labels.
+_BEYOND_NOISE = 3.0
 
 
 @dataclass(frozen=True)
@@ -159,6 +169,41 @@ class SpectrumInputs(StructuredInputs):
         table[:, 1] /= size
 
     @classmethod
+    def from_data(cls, source: object, labels: object = None) -> SpectrumInputs:
+        """The law with the spectrum, scaled to mean one, that rows of data were drawn with.
+
+        The eigenvalues are estimates of those of the covariance itself, not of the sample's, which
+        are spread out where rows are not many more than columns
+        (``numerics.sample_covariance``). With the labels of the rows the law has the components of
+        a teacher too: those of the linear part of the labels, without the bias of their noise.
+        Labels ``rows @ theta`` say which direction theta is meant.
+
+        Args:
+            source: an array of samples x columns, or a ``DataInputs``; at least 1.2 times as many
+                rows as columns, and no columns that depend on others.
+            labels: one number for every row.
+        """
+        data = source if isinstance(source, DataInputs) else DataInputs.of(source)
+        rows, d = data.array.shape
+        if rows - 1 < FEWEST_ROWS * d:
+            allowed = f"at least {math.ceil(FEWEST_ROWS * d) + 1} rows of {d} columns, to know "
+            allowed += "their covariance"
+            raise InvalidParameter("inputs", allowed, f"{rows} rows", data.name)
+        centred = data.array - data.array.mean(axis=0)
+        centred /= math.sqrt(float(np.mean(centred**2)))
+        sample = SampleCovariance.of(centred)
+        if sample.rank < d:
+            hint = "drop columns that depend on others"
+            allowed = f"rows whose covariance has rank {d}, the number of columns"
+            raise InvalidParameter("inputs", allowed, f"a rank of {sample.rank}", hint)
+        values = population_eigenvalues(sample)
+        table = values[:, None]
+        if labels is not None:
+            theta = _components(centred, _labels(labels, rows), sample, values)
+            table = np.stack([values, theta], axis=1)
+        return cls.of(table, name=f"estimated from {data.name}")
+
+    @classmethod
     def of_text(cls, number: str, source: str) -> SpectrumInputs:
         path, _, wanted = number.strip().partition(",sha256=")
         if not path.strip():
@@ -211,3 +256,36 @@ def _loaded(path: str, stamped: tuple[int, int]) -> SpectrumInputs:
     """The points of a sweep read their file once."""
     array, _ = read_array(Path(path), None)
     return SpectrumInputs.of(array, name=path)
+
+
+def _labels(source: object, rows: int) -> Float[Array, " rows"]:
+    """One number a row, their mean taken off."""
+    allowed = f"{rows} finite numbers, one for every row, that are not all the same"
+    labels = real_array("labels", source, allowed)
+    if labels.shape != (rows,):
+        raise InvalidParameter("labels", allowed, f"an array of shape {labels.shape}")
+    if not np.isfinite(labels).all() or np.ptp(labels) == 0:
+        given = f"{labels[0]:g} in all" if np.ptp(labels) == 0 else "some that are not finite"
+        raise InvalidParameter("labels", allowed, given)
+    return np.asarray(labels - labels.mean())
+
+
+def _components(
+    centred: Float[Array, "rows d"],
+    labels: Float[Array, " rows"],
+    sample: SampleCovariance,
+    values: Float[Array, " d"],
+) -> Float[Array, " d"]:
+    """The teacher's, of one size along the eigenvalues of a level."""
+    count, d = sample.degrees, values.size
+    falls = values[:-1] - values[1:] > _SAME * values[:-1]
+    level = np.concatenate([[0], np.cumsum(falls)])
+    levels, sizes = values[np.concatenate([[True], falls])], np.bincount(level)
+    along, square = centred.T @ labels / count, float(labels @ labels) / count
+    shares, rest = direction_shares(sample, levels, along, square)
+    linear, noise = float(shares.sum()), rest * math.sqrt(2 * d) / count
+    if not linear > _BEYOND_NOISE * noise:
+        allowed = "labels with a part that is linear in the inputs and can be told from noise"
+        given = f"a linear part of {linear / square:.2g} of their variance"
+        raise InvalidParameter("labels", allowed, given, f"{count + 1} rows, {d} columns")
+    return np.asarray(np.sqrt(shares / (sizes * levels))[level])

@@ -14,7 +14,7 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
-from firststep.inputs import StructuredInputs
+from firststep.inputs import DataInputs, StructuredInputs
 from firststep.losses import Loss
 from firststep.noise_laws import NoiseLaw
 from firststep.numerics.library import library_of
@@ -226,7 +226,10 @@ def check_inputs(problem: Problem) -> None:
     if not (law.is_gaussian or isinstance(law, StructuredInputs)):
         allowed = "gaussian, power-law:A, two-level:RATIO:SHARE or spectrum:FILE for the theory"
         hint = "simulate(...) runs it; diagnose_inputs(...) says whether the theory of Gaussian "
-        raise InvalidParameter("inputs", allowed, str(law), hint + "inputs can be trusted for it")
+        hint += "inputs can be trusted for it"
+        if isinstance(law, DataInputs):
+            hint += ", or that of their spectrum: SpectrumInputs.from_data(rows)"
+        raise InvalidParameter("inputs", allowed, str(law), hint)
 
 
 def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
