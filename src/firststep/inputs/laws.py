@@ -1,8 +1,8 @@
 """Laws that are maps of Gaussian numbers. To add one: a class here, a row of tests, a row of docs.
 
 All but the covariances have entries of mean zero and variance one, and the covariance I; those with
-a spectrum are in ``structured``. Quantile functions are tabulated on a grid of g in [-9, 9] and read by linear
-interpolation.
+a spectrum are in ``structured``. Quantile functions are tabulated on a grid of g in [-9, 9] and
+read by linear interpolation.
 """
 
 from __future__ import annotations

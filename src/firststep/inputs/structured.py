@@ -110,13 +110,12 @@ class SpectrumInputs(StructuredInputs):
     @classmethod
     def of(cls, source: object, *, name: str = "array") -> SpectrumInputs:
         """The law of eigenvalues, or of columns of eigenvalues and the teacher's components."""
-        table = real_array("inputs", source, EIGENVALUES, "" if name == "array" else name)
-        if table.ndim == 1:
-            table = table[:, None]
+        given = real_array("inputs", source, EIGENVALUES, "" if name == "array" else name)
+        table = given[:, None] if given.ndim == 1 else given
         if table.ndim != 2 or table.shape[1] not in (1, 2) or len(table) < 2:
             allowed = "at least two eigenvalues, in one column, or in two with the teacher's "
             allowed += "components"
-            raise InvalidParameter("inputs", allowed, f"an array of shape {np.shape(source)}", name)
+            raise InvalidParameter("inputs", allowed, f"an array of shape {given.shape}", name)
         bad = ~np.isfinite(table).all(1) | (table[:, 0] < 0)
         if bad.any() or not table[:, 0].any():
             worst = table[bad][0, 0] if bad.any() else 0.0

@@ -177,8 +177,9 @@ def _fluctuations(
 
     Q = w^T Omega w = 1 + sqrt(2 (O_2 - s)/d) xi, s = 1 for rows on the sphere and 0 for Gaussian
     ones: sqrt(2 (O_2 - s)) (kappa mu1 du/dQ + mu0' dc/dQ); for the isotropic model, whose rows are
-    scaled by sqrt c, sqrt(2 (O_2 - s)) c mu0'. Norm fluctuation at fixed Q: sqrt(nu) mu0'. Small step at d = infinity: the spike eta at c1 |v| kappa mu1/sqrt beta, where a
-    student with a mean fits a constant freely and only the spread of at is left.
+    scaled by sqrt c, sqrt(2 (O_2 - s)) c mu0'. Norm fluctuation at fixed Q: sqrt(nu) mu0'. Small
+    step at d = infinity: the spike eta at c1 |v| kappa mu1/sqrt beta, where a student with a mean
+    fits a constant freely and only the spread of at is left.
     """
     xp = library_of(numbers.alpha).xp
     law, moments, kappa = given.law, given.student, rules.kappa
@@ -247,7 +248,8 @@ def _levels(medium: Medium, numbers: Numbers) -> Levels | None:
     xp, count = library_of(numbers.alpha).xp, numbers.alpha.shape[0]
     rows = (medium.levels, medium.masses, medium.shares)
     arrays = [xp.broadcast_to(np.array(row), (count, len(row))) for row in rows]
-    return Levels(*arrays, teacher=medium.t[1] + 0 * numbers.alpha)
+    value, mass, share = arrays
+    return Levels(value, mass, share, medium.t[1] + 0 * numbers.alpha)
 
 
 def combination_of(
