@@ -54,6 +54,8 @@ class TeacherOverlaps:
             return np.clip(places - (1 - number), 0.0, masses)
         if self.kind in _POWERS:
             power = -number if self.kind == "decay" else number
+            if power <= -1:  # its sum is that of the first few
+                return np.where(begin < places[0] / 2, 1.0, 0.0)
             return np.asarray(places ** (power + 1) - np.maximum(begin, 0.0) ** (power + 1))
         return masses
 
