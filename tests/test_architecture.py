@@ -73,7 +73,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"step_noise"},
         {"nodes"},
         {"moments", "resolvent", "triangles"},
-        {"level_response"},
+        {"level_response", "level_kicks"},
         {"response", "mean"},
         {"fit", "risk"},
         {"model_error"},

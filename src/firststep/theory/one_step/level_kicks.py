@@ -38,6 +38,10 @@ class LevelKicks(NamedTuple):
     own: _Part | None
 
     @property
+    def parts(self) -> list[_Part]:
+        return [self.teacher] if self.own is None else [self.teacher, self.own]
+
+    @property
     def along_samples(self) -> Float[Array, "batch n"]:
         """<sqrt varpi p~>_t."""
         return _sum(
@@ -53,18 +57,17 @@ class LevelKicks(NamedTuple):
 
     def inner_squares(self, r: int) -> Float[Array, "batch r r"]:
         """<p_1 p_1^T/varpi>_t, and the own output's."""
-        parts = [self.teacher] if self.own is None else [self.teacher, self.own]
-        total = 0.0
-        for part in parts:
+        squares = []
+        for part in self.parts:
             inner = part.p[..., :r]
             weighted = inner * (part.weight / self.value)[..., None]
-            total = total + flip(weighted) @ inner
-        return total
+            squares.append(flip(weighted) @ inner)
+        return squares[0] if len(squares) == 1 else squares[0] + squares[1]
 
     def spread(self, big: Float[Array, "batch n"]) -> Float[Array, "batch n n"]:
         """<varpi phi phi^T>_t - P P^T, and the own output's."""
         total = -big[:, :, None] * big[:, None, :]
-        for part in [self.teacher] if self.own is None else [self.teacher, self.own]:
+        for part in self.parts:
             weighted = part.phi * (part.weight * self.value)[..., None]
             total = total + flip(weighted) @ part.phi
         return total

@@ -44,8 +44,9 @@ Own output. At finite d the spike is along v + (b/N) U, U = sum_j at_j w_j (``th
 
     G_vv = ((Z_11)_11 + eps^2 Z_11block)/|v|^2
 
-(Z_11block the first block of Z; with levels <(A/N) b^2 Z_11(varpi)>), G_tv and A_v see the new length only, and what the rows have along
-the readout is in the spike: in the first part of Kmean the noise E_p of the neurons becomes
+(Z_11block the first block of Z; with levels eps^2 Z_11block is <(A/N) b^2 Z_11(varpi)>), G_tv and
+A_v see the new length only, and what the rows have along the readout is in the spike: in the first
+part of Kmean the noise E_p of the neurons becomes
 
     diag(E_p) - t t^T,   t_p = at_p sqrt(pi_p phi_p/A) sqrt(E_p - D_p)
 
@@ -157,7 +158,14 @@ def _known(bulk: Bulk, at: Equations) -> Known:
     if bulk.levels is None or at.image.levels is None:
         teacher = pencil.invert(average(w[:, 2], source))
         phi, trace = pencil.framed(teacher), pencil.trace(teacher)
-        return Known(teacher, teacher, teacher, phi, phi, trace)
+        return Known(
+            teacher=teacher,
+            mixed=teacher,
+            samples=teacher,
+            phi_teacher=phi,
+            phi_samples=phi,
+            trace=trace,
+        )
     (value, _, share, along), z = bulk.levels, at.image.levels
     plain, mixed, samples = (average(f, z) for f in (share / value, share, share * value))
     phi, phi_samples = pencil.framed(mixed), pencil.framed(samples, along)

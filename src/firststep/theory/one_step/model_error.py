@@ -110,8 +110,8 @@ REASONS = {
     "norms": "the sizes of the neurons fluctuate by more than the equations can resolve",
     "second": "even parts of student and teacher: a second direction is learned in part",
     "own": "the output of the network before its step is not small beside the labels",
-    "steep": "the largest eigenvalue of the inputs is not small beside sqrt d: neurons differ by what "
-    "they see of a few directions (a check by layers may tell)",
+    "steep": "the largest eigenvalue of the inputs is not small beside sqrt d: neurons differ by "
+    "what they see of a few directions (a check by layers may tell)",
     "constant": "few samples hold the free constant: it differs widely between networks",
 }
 NEAR_SEPARABLE = (

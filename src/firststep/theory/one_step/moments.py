@@ -260,7 +260,8 @@ def _levels(medium: Medium, numbers: Numbers) -> Levels | None:
     xp, count = library_of(numbers.alpha).xp, numbers.alpha.shape[0]
     rows = (medium.levels, medium.masses, medium.shares)
     arrays = [xp.broadcast_to(np.array(row), (count, len(row))) for row in rows]
-    return Levels(*arrays, teacher=medium.t[1] + 0 * numbers.alpha)
+    value, mass, share = arrays
+    return Levels(value, mass, share, medium.t[1] + 0 * numbers.alpha)
 
 
 def combination_of(
