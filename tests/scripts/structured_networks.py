@@ -1,7 +1,7 @@
-"""Random networks on inputs with a spectrum, simulated: what the theory of structured inputs and its
-finite-size error are measured on.
+"""Random networks on inputs with a spectrum, simulated: what the theory of structured inputs and
+its finite-size error are measured on.
 
-    python tests/scripts/structured_networks.py --out tests/data/structured_networks.jsonl --last 100
+    python tests/scripts/structured_networks.py --out tests/data/structured_networks.jsonl
 
 Problem number i is drawn from the seed i: power laws and two levels, the teacher anywhere in the
 spectrum, every readout law, both laws of the rows, large and small steps, one in five with another
