@@ -56,6 +56,7 @@ from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import block_matrix, thin_svd
 from firststep.theory.one_step.resolvent import Equations, average
 from firststep.theory.one_step.system import Bulk, Mean, State, System, flip
+from firststep.theory.one_step.term_mean import forms_of_terms
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -66,7 +67,10 @@ _ROUNDING = 1e-13
 
 
 class Forms(NamedTuple):
-    """The quadratic form F and its companions: what depends on the resolvent, not on the target."""
+    """The quadratic form F and its companions: what depends on the resolvent, not on the target.
+
+    Of a teacher of m directions those with an index theta are m blocks (``term_mean``).
+    """
 
     rows: Float[Array, "batch m m"]  # F, m = r + P, or r without norm fluctuations
     cross: Float[Array, "batch m r"]  # (X; X_c)
@@ -92,6 +96,8 @@ class _Blocks(NamedTuple):
 def forms(system: System, state: State, at: Equations) -> Forms:
     """The matrices of the module's docstring at a state."""
     bulk, mean = system.bulk, system.mean
+    if bulk.amplitudes is not None:
+        return Forms(**forms_of_terms(system, state, at)._asdict())
     r = bulk.basis.shape[1]
     norm, gamma, rho = (v[:, None, None] for v in (mean.length, mean.alignment, mean.misalignment))
     blocks = _blocks(bulk, state, at, (1,) if mean.linear_chaos is None else (1, 2, 3))

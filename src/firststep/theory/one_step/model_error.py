@@ -250,6 +250,8 @@ def covariance_across(
 def _bend(model: Model, rules: Rules, law: StepLaw) -> Float[Array, "batch K"]:
     """ht = E[t He2(z)]/sqrt 2 = sqrt 2 rho^2 d E t/d rho^2 with t = s*(gamma kappa + rho z)."""
     rho = law.direction.misalignment[:, None]
+    if model.several is not None:
+        raise NotImplementedError
     shift, rule = law.direction.alignment[:, None] * rules.kappa, rules.teacher
     found = shifted_moments(model.target.evaluate, shift, rho, rule.cuts, rule.nodes)
     return np.sqrt(2) * rho**2 * found.by_variance

@@ -24,6 +24,7 @@ from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.norms import row_spread
 from firststep.theory.step import OwnOutput, Residual, residual_of
 from firststep.theory.student import Parts, SlopeConstants, polynomial_parts, slope_constants
+from firststep.theory.teacher import TermSum, teacher_of
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Float
@@ -58,7 +59,7 @@ class Model(NamedTuple):
     """What does not change in a batch."""
 
     student: Activation
-    teacher: Activation
+    teacher: Activation | TermSum
     constants: SlopeConstants
     is_isotropic: bool  # the bulk is a multiple of the identity
     has_gaussian_rows: bool
@@ -93,9 +94,14 @@ class Model(NamedTuple):
         return 6 if self.constants.cubic_fluctuation else 4
 
     @property
-    def target(self) -> Activation | BinaryLabels:
-        """The mean of a label as a function of the teacher's coordinate."""
+    def target(self) -> Activation | BinaryLabels | TermSum:
+        """The mean of a label as a function of the teacher's coordinate, or its terms."""
         return self.labels or self.teacher
+
+    @property
+    def several(self) -> TermSum | None:
+        """The terms of a teacher of several directions."""
+        return self.teacher if isinstance(self.teacher, TermSum) else None
 
     @property
     def step_curvature(self) -> float:
@@ -263,7 +269,7 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
             free = Parts(() if constants.is_odd else (1.0,), ())
     return Model(
         student=problem.student,
-        teacher=problem.teacher,
+        teacher=teacher_of(problem),
         constants=constants,
         is_isotropic=bulk == "isotropic" or small_limit,
         has_gaussian_rows=problem.init == "gaussian",
@@ -364,5 +370,5 @@ def moves(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> Boo
     if problem.labels.is_binary:
         return np.asarray(taken)
     noise = values["noise"] * problem.noise_law.deviation
-    residual = residual_of(problem.teacher, offset, noise)
+    residual = residual_of(teacher_of(problem), offset, noise)
     return np.asarray(taken & (residual.second > _NO_RESIDUAL))
