@@ -33,11 +33,13 @@ import numpy as np
 from firststep.numerics.quadrature import shifted_moments
 from firststep.theory.one_step.fit import Iterate
 from firststep.theory.one_step.moments import Conditional
-from firststep.theory.one_step.nodes import Rules
+from firststep.theory.one_step.nodes import InnerRule, Rules
 from firststep.theory.one_step.question import Model, Numbers, own_variance
 from firststep.theory.one_step.risk import Outcome
 from firststep.theory.one_step.system import System, apply, flip, solve_each
+from firststep.theory.one_step.term_doubts import bends, covariances_across, gain_of_bends
 from firststep.theory.step import data_traces
+from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
     from firststep.activations import Activation
@@ -146,8 +148,8 @@ class StepDoubts(NamedTuple):
     overlap: Float[Array, " batch"]  # without amp
     norms: Float[Array, " batch"]
     own: Float[Array, " batch"]
-    across: Float[Array, "batch P"]  # C_zz: the covariance of the rows along zeta
-    bend: Float[Array, "batch K"]  # ht
+    across: Float[Array, "batch *m P"]  # C_zz: the covariance of the rows along zeta
+    bend: Float[Array, "batch *m K"]  # ht; of several terms along the direction of each
 
 
 def of_the_step(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> StepDoubts:
@@ -156,8 +158,14 @@ def of_the_step(model: Model, rules: Rules, numbers: Numbers, given: Conditional
     law, labels = given.law, LabelMoments.of(rules)
     bent, slope = _bent(model.student, np.sqrt(law.spike**2 + law.variance))
     across, squared, own = law.variance, law.variance**2, 0 * numbers.alpha
+    several = model.several
+    if several is not None:
+        across = np.repeat(across[:, None], several.count, axis=1)
     if model.steps:
-        across = covariance_across(labels, numbers, law)
+        if several is None:
+            across = covariance_across(labels, numbers, law)
+        else:
+            across = covariances_across(several, rules, numbers.alpha0, law)
         squared = squared_covariance(labels, numbers, law)
         if law.own_shift is not None:
             own = own_variance(model, numbers.beta * numbers.dimension) / labels.m[2]
@@ -167,7 +175,7 @@ def of_the_step(model: Model, rules: Rules, numbers: Numbers, given: Conditional
         norms=np.sum(rules.masses * _norms(model, law, slope), -1) / numbers.dimension,
         own=own,
         across=across,
-        bend=_bend(model, rules, law),
+        bend=_bend(model, rules, law) if several is None else bends(several, rules, law),
     )
 
 
@@ -250,8 +258,7 @@ def covariance_across(
 def _bend(model: Model, rules: Rules, law: StepLaw) -> Float[Array, "batch K"]:
     """ht = E[t He2(z)]/sqrt 2 = sqrt 2 rho^2 d E t/d rho^2 with t = s*(gamma kappa + rho z)."""
     rho = law.direction.misalignment[:, None]
-    if model.several is not None:
-        raise NotImplementedError
+    assert isinstance(rules.teacher, InnerRule) and not isinstance(model.target, TermSum)
     shift, rule = law.direction.alignment[:, None] * rules.kappa, rules.teacher
     found = shifted_moments(model.target.evaluate, shift, rho, rule.cuts, rule.nodes)
     return np.sqrt(2) * rho**2 * found.by_variance
@@ -302,6 +309,9 @@ def _across_gain(system: System, iterate: Iterate, step: StepDoubts) -> Float[Ar
     assert system.mean.dimension is not None
     root = np.sqrt(iterate.shrunk)
     theta = system.bulk.neurons / iterate.state.energy
+    if step.bend.ndim == 3:
+        size = np.sqrt(theta / system.mean.dimension[:, None])[:, None] * step.across
+        return gain_of_bends(size, system.mean.by_variance, step.bend, root=root, omega=system.omega)
     weight = np.sqrt(6 / system.mean.dimension[:, None] * theta) * step.across
     functions = weight[..., None] * system.mean.by_variance * root[:, None]
     gram = np.eye(theta.shape[-1]) + functions @ flip(functions)

@@ -241,7 +241,7 @@ def _solve_batch(batch: Batch) -> list[Point]:
             coarse = assemble(model, few, numbers, some, cut=10 * resolution.rank_cut)
         else:
             coarse = restrict(fine, less_detailed)
-        is_estimated = numbers.dimension is not None and not model.is_isotropic and model.several is None
+        is_estimated = numbers.dimension is not None and not model.is_isotropic
         step = of_the_step(model, rules, numbers, given) if is_estimated else None
     return [
         point
