@@ -62,10 +62,14 @@ class Residual(NamedTuple):
     second: Float[Array, " batch"] | float  # mh_2
 
 
-def refuse_other_losses(problem: Problem) -> None:
-    """The equations here are those of ridge regression on real labels with Gaussian noise."""
+def refuse_other_losses(problem: Problem, *, terms: bool = False) -> None:
+    """The equations here are those of ridge regression on real labels with Gaussian noise.
+
+    ``terms``: they know a teacher of several directions.
+    """
     hint = "predict(...) or simulate(...) may have it"
-    problem.refuse_beyond_plain("left at its default here", hint)
+    known = problem.replace(teacher_terms=()) if terms and problem.teacher_terms else problem
+    known.refuse_beyond_plain("left at its default here", hint)
 
 
 def residual_of(

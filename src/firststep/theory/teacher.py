@@ -192,17 +192,25 @@ class Together:
             found += self._product((b, c), u, times) if (b, c) in crossed else means[b] * means[c]
         return 2 * found
 
+    def square_of(self, b: int, u: Float[Array, " u"]) -> Float[Array, " u"]:
+        """E[s_b^2 | G_1 = u]."""
+        return self._mean_of(lambda z: self.teacher.terms[b].evaluate(z) ** 2, b, u, self._fineness)
+
     def mean_of(
         self, b: int, u: Float[Array, " u"], times: int | None = None
     ) -> Float[Array, " u"]:
         """E[s_b | G_1 = u]."""
-        nodes = _INNER * (times or self._fineness)
-        term, width = self.teacher.terms[b], math.sqrt(self.teacher.left[b])
+        return self._mean_of(self.teacher.terms[b].evaluate, b, u, times or self._fineness)
+
+    def _mean_of(
+        self, function: Function, b: int, u: Float[Array, " u"], times: int
+    ) -> Float[Array, " u"]:
+        nodes, kinks = _INNER * times, self.teacher.terms[b].kinks
+        width = math.sqrt(self.teacher.left[b])
         shift = self.teacher.shares[b] * u
         if width == 0:
-            return np.asarray(term.evaluate(shift))
-        scale = np.full_like(u, width)
-        return shifted_moments(term.evaluate, shift, scale, term.kinks, nodes).mean
+            return np.asarray(function(shift))
+        return shifted_moments(function, shift, np.full_like(u, width), kinks, nodes).mean
 
     def _product(
         self, pair: tuple[int, int], u: Float[Array, " u"], times: int
@@ -243,6 +251,14 @@ def _smoothed(term: Activation, width: float, times: int) -> Function:
 
 def _square(values: Float[Array, " m"]) -> float:
     return float(values @ values)
+
+
+def given_variance(teacher: TermSum, u: Float[Array, " u"]) -> Float[Array, " u"]:
+    """Var[y | G_1 = u], without the noise."""
+    square = teacher.together.evaluate(u)
+    for b in range(teacher.count):
+        square = square + teacher.together.square_of(b, u)
+    return square - given_mean(teacher, u) ** 2
 
 
 def given_mean(teacher: TermSum, u: Float[Array, " u"]) -> Float[Array, " u"]:

@@ -16,6 +16,7 @@ from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.theory.step import gradient_square, refuse_other_losses, residual_of
 from firststep.theory.student import NO_MEAN
+from firststep.theory.teacher import teacher_of
 
 _ROUNDING = 1e-13  # of the root mean square: a smaller linear coefficient counts as zero
 
@@ -71,7 +72,8 @@ def small_step(problem: Problem) -> SmallStep:
     direction on a free constant: w = 0, and a mean of the teacher costs nothing. If c0 = 0, all
     features still share the fluctuation of |x|^2, as noise of variance c2^2/(2d) along that
     direction: w = D/(D + beta S c2^2/2). Where E at = 0 (all of [Ba]), c0 != 0 or c2 = 0, delta >=
-    0; else the step may harm. A teacher with a mean and a student without one is refused.
+    0; else the step may harm. A teacher with a mean and a student without one is refused. Of a
+    teacher of several directions c1*^2 = sum_b c1*_b^2 and mu2*^2 = E y^2 - (E y)^2 - c1*^2.
     """
     constants, ridge, alpha = _constants(problem), _positive_ridge(problem), problem.alpha
     return _assemble(problem, constants, ridge, alpha, _residual_ratio(constants, ridge, alpha))
@@ -108,7 +110,8 @@ def small_step_limit_beta(problem: Problem) -> float:
 
 
 def _constants(problem: Problem) -> _Constants:
-    student, teacher, mean = problem.student.moments, problem.teacher.moments, problem.readout.mean
+    student, teacher = problem.student.moments, teacher_of(problem).moments
+    mean = problem.readout.mean
     has_mean = abs(student.mean) > NO_MEAN * math.sqrt(student.second_moment)
     if not has_mean and abs(teacher.mean) > NO_MEAN * math.sqrt(teacher.second_moment):
         hint = f"take {teacher.mean:.12g} off the teacher, or add a constant to the student"
@@ -132,7 +135,7 @@ def _constants(problem: Problem) -> _Constants:
 
 def small_rate(problem: Problem) -> float:
     """eta, which must not grow with the width; 0 if no step is taken."""
-    refuse_other_losses(problem)
+    refuse_other_losses(problem, terms=True)
     if problem.takes_step and problem.step_exponent != 0:
         hint = "the closed forms are those of eta = step, whatever the width"
         raise InvalidParameter("step-exponent", "0, or step 0", problem.step_exponent, hint)
@@ -144,7 +147,7 @@ def gradient_norm_square(problem: Problem) -> float:
     if problem.alpha0 == 0:
         return 0.0
     output = problem.readout.mean * problem.student.moments.mean
-    residual = residual_of(problem.teacher, output, problem.noise)
+    residual = residual_of(teacher_of(problem), output, problem.noise)
     return float(gradient_square(residual, problem.alpha0))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
+from firststep.label_faults import plain_value
 from firststep.losses import Loss
 from firststep.noise_laws import NoiseLaw
 from firststep.numerics.library import library_of
@@ -24,7 +25,7 @@ from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.norms import row_spread
 from firststep.theory.step import OwnOutput, Residual, residual_of
 from firststep.theory.student import Parts, SlopeConstants, polynomial_parts, slope_constants
-from firststep.theory.teacher import TermSum, teacher_of
+from firststep.theory.teacher import MOST, TermSum, teacher_of
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Float
@@ -136,7 +137,7 @@ class Model(NamedTuple):
 def refuse_unknown(fields: Mapping[str, object]) -> None:
     """Say so if a field cannot be given as an array."""
     for name in fields:
-        if name in ("reuse", "steps", "batches", "inputs"):
+        if name in ("reuse", "steps", "batches", "inputs", "teacher_terms"):
             raise InvalidParameter(name, "left out of predict", fields[name], _COVERED)
         if name not in NUMERIC:
             allowed = "one of " + ", ".join(NUMERIC)
@@ -234,6 +235,25 @@ def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]])
         hint += "small steps have step-exponent 0, or a finite dimension"
         allowed = f"0, or at least {TINY:g} at d = infinity"
         raise InvalidParameter("step", allowed, float(tiny.flat[0]), hint)
+
+
+def check_terms(problem: Problem) -> None:
+    """Refuse several directions of the teacher where the average over networks does not know them.
+
+    Known are ridge regression on real labels with Gaussian noise, and inputs N(0, I).
+    """
+    if not problem.teacher_terms:
+        return
+    given = ",".join(map(str, problem.teacher_terms))
+    if len(problem.teacher_terms) >= MOST:
+        allowed = f"at most {MOST - 1} further terms in the theory"
+        raise InvalidParameter("teacher-terms", allowed, given, "simulate(...) runs more")
+    hint = "simulate(...) and predict_features(...) know several terms there"
+    for name in problem.beyond_plain():
+        if name != "teacher_terms":
+            value = plain_value(getattr(problem, name))
+            allowed = f"empty with {name.replace('_', '-')} {value}, in the average over networks"
+            raise InvalidParameter("teacher-terms", allowed, given, hint)
 
 
 def check_loss(problem: Problem) -> None:
