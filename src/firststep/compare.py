@@ -183,6 +183,8 @@ def compare(
         raise InvalidParameter("model", "one of " + ", ".join(BULKS), model, hint)
     _refuse_what_theory_does_not_know(options)
     prediction = predict(at_size(problem, dimension, model), bulk=BULKS[model])
+    if problem.teacher_terms:
+        options["teacher_terms"] = problem.teacher_terms
     run = partial(simulate, problem, dimension, replicates, seed, model=model, **options)
     return _compared(prediction, run)
 
