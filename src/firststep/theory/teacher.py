@@ -119,7 +119,13 @@ def teacher_of(problem: Problem) -> Activation | TermSum:
     """The function of one direction, or the terms of several."""
     if not problem.teacher_terms:
         return problem.teacher
-    return TermSum((problem.teacher, *problem.teacher_terms))
+    return _kept((problem.teacher, *problem.teacher_terms))
+
+
+@lru_cache(maxsize=128)
+def _kept(terms: tuple[Activation, ...]) -> TermSum:
+    """With the tables that it makes when they are asked for."""
+    return TermSum(terms)
 
 
 @dataclass(frozen=True)
