@@ -141,8 +141,10 @@ def _grid(term: Activation, scale: float) -> _Atoms:
 
 
 def _heavier(atoms: _Atoms) -> _Atoms:
-    """Those that the first six moments of the label can tell."""
-    mass = atoms.amplitudes[:, 0] ** 2
+    """Those that the first six moments of the label can tell, along any direction: a point may
+    have no mass of its own, where a term is even.
+    """
+    mass = np.sum(atoms.amplitudes**2, 1)
     size = max(math.sqrt(float(np.sum(mass * atoms.label**2))), 1e-300)
     return take(atoms, mass * (1 + (atoms.label / size) ** 6) > NEGLIGIBLE)
 
@@ -210,5 +212,5 @@ def _noisy(
     ]
     error = np.concatenate([each.ravel() for _, each, _ in parts])
     found = _Atoms(np.concatenate(labels), np.concatenate(whole))
-    kept = found.amplitudes[:, 0] ** 2 > NEGLIGIBLE
+    kept = np.sum(found.amplitudes**2, 1) > NEGLIGIBLE
     return take(found, kept), error[kept]
