@@ -112,6 +112,4 @@ def test_own_simulations_of_two_three_and_four_terms(problem: Problem) -> None:
         gap = np.abs(getattr(found, name) - estimate.mean)
         assert np.all(gap <= 3 * estimate.standard_error + 0.01 * estimate.mean)
     overlaps = simulated.teacher_overlaps
-    assert np.all(
-        np.abs(found.alignments[0] - overlaps.mean) <= 3 * overlaps.standard_error + 0.01
-    )
+    assert np.all(np.abs(found.alignments[0] - overlaps.mean) <= 3 * overlaps.standard_error + 0.01)

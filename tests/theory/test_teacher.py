@@ -78,7 +78,7 @@ def test_what_is_left_given_the_first_direction_on_a_product_grid(terms: tuple[s
 
 
 def test_products_of_two_terms_are_those_of_a_split_line() -> None:
-    """m = 2: given G_1 all is a function of one more Gaussian, integrated here between its kinks."""
+    """m = 2: given G_1 all is a function of one more Gaussian, integrated between its kinks."""
     teacher = of("tanh(8*z)", "relu")
     rotation = teacher.rotation
     for u in (-1.7, 0.01, 0.3):

@@ -84,11 +84,12 @@ def problem(alpha: float, alpha0: float, second: str = "relu") -> Problem:
     )
 
 
-def theory(axis: Axis, scale: Scale, second: str = "relu", **fields: float) -> Prediction:
+def theory(axis: Axis, scale: Scale, second: str = "relu") -> Prediction:
     """Along a line of the axis, at the size of the networks."""
     dense = np.geomspace(min(axis.ticks), max(axis.ticks), LINE)
     asked = problem(1.0, STEP_SAMPLES, second).replace(dimension=scale.dimension)
-    found: Prediction = predict(asked, **{**fields, axis.name: dense})
+    along: dict[str, Any] = {axis.name: dense}
+    found: Prediction = predict(asked, **along)
     return found
 
 
@@ -220,11 +221,12 @@ def _draw_cosines(rows: Sequence[Row], axes: Axes, scale: Scale) -> None:
 def _draw_risks(rows: Sequence[Row], axes: Axes, scale: Scale) -> None:
     line = theory(SAMPLES_AXIS, scale)
     x = line.fields["alpha"]
-    curves = {"one step": ("blue", "o", line.risk), "no step": ("grey", "v", line.random_features_risk)}
-    for label, (color, marker, y) in curves.items():
-        draw_points(axes, [row for row in rows if row["curve"] == label], label, (color, marker))
-        plots.curve(axes, x, y, color)
-    plots.band(axes, x, line.risk, line.model_error, "blue")
+    numbers = (line.risk, line.random_features_risk, line.model_error)
+    risk, still, error = (np.asarray(each) for each in numbers)
+    for label, look, y in (("one step", ("blue", "o"), risk), ("no step", ("grey", "v"), still)):
+        draw_points(axes, [row for row in rows if row["curve"] == label], label, look)
+        plots.curve(axes, x, y, look[0])
+    plots.band(axes, x, risk, error, "blue")
     mine = [row for row in rows if row["curve"] == "one step, from the weights"]
     places, weights = columns(mine, "x_value", "theory")
     axes.plot(places, weights, "x", color="black", markersize=5, label="predicted from the weights")

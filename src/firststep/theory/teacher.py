@@ -6,10 +6,11 @@ theta_a = sum_b O_ab theta_b' have theta_1 along it,
     O_1b = c*_b/|c*|,   the other rows an orthonormal completion;   O = 1 if all c*_b = 0,
 
 so that E[G_1 y] = |c*| and E[G_a y] = 0 for a >= 2. Given G_1 = u the coordinates of two terms are
-Gaussian of means O_1b u, O_1c u, variances 1 - O_1b^2, 1 - O_1c^2 and covariance -O_1b O_1c, so that
-the terms are not independent given u:
+Gaussian of means O_1b u, O_1c u, variances 1 - O_1b^2, 1 - O_1c^2 and covariance -O_1b O_1c, and
+the terms are not independent:
 
-    P(u) = 2 sum_{b<c} E[s_b s_c | G_1 = u],   E[y^2 | G_1 = u] = noise^2 + sum_b E[s_b^2 | u] + P(u).
+    P(u) = 2 sum_{b<c} E[s_b s_c | G_1 = u]
+    E[y^2 | G_1 = u] = noise^2 + sum_b E[s_b^2 | G_1 = u] + P(u).
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ import numpy as np
 
 from firststep.activations import Activation
 from firststep.numerics.chebyshev import Table
-from firststep.numerics.library import library_of
 from firststep.numerics.quadrature import REACH, gaussian_panels, shifted_moments
 from firststep.problem import Problem
 
@@ -45,7 +45,7 @@ _AROUND = np.array([-9.0, -3.0, -1.0, 0.0, 1.0, 3.0, 9.0])  # widths, of a kink 
 
 
 class SumMoments(NamedTuple):
-    """Gaussian moments of a sum of independent terms, under the names of ``activations.Moments``."""
+    """Gaussian moments of a sum of independent terms, by the names of ``activations.Moments``."""
 
     mean: float
     linear: float  # |c*|
@@ -77,13 +77,17 @@ class TermSum:
         """c*_b; rounding is none."""
         found = [term.moments for term in self.terms]
         size = math.sqrt(sum(each.second_moment for each in found))
-        return np.array([c if abs(c) > _NO_LINEAR * size else 0.0 for c in (e.linear for e in found)])
+        return np.array(
+            [c if abs(c) > _NO_LINEAR * size else 0.0 for c in (e.linear for e in found)]
+        )
 
     @cached_property
     def moments(self) -> SumMoments:
         """Of the sum."""
         found = [term.moments for term in self.terms]
-        mean, nonlinear = (sum(getattr(each, n) for each in found) for n in ("mean", "nonlinear_variance"))
+        mean, nonlinear = (
+            sum(getattr(each, n) for each in found) for n in ("mean", "nonlinear_variance")
+        )
         square = float(self.linear_parts @ self.linear_parts)
         return SumMoments(mean, math.sqrt(square), nonlinear + square + mean**2, nonlinear)
 

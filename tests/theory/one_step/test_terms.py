@@ -37,7 +37,12 @@ GENERIC: dict[str, Any] = {
     "noise": 0.13,
 }
 # One and two blocks, with and without fluctuations of the norms that know the rows.
-STUDENTS = (("tanh", "ones"), ("relu", "signs"), ("tanh(z+0.5)", "-1:0.3,2:0.7"), ("relu", "gaussian"))
+STUDENTS = (
+    ("tanh", "ones"),
+    ("relu", "signs"),
+    ("tanh(z+0.5)", "-1:0.3,2:0.7"),
+    ("relu", "gaussian"),
+)
 THREE = ("relu", "0.7*sin(2*z)", "0.3*(z**2-1)")
 
 
@@ -97,7 +102,12 @@ def test_label_rule_does_not_mind_the_order_of_terms_nor_one_that_is_zero() -> N
         y = rule.nodes
         f = y / (1 + 4 * y**2)
         crossed = [float(np.sum(one * other * f)) for other in rest]
-        return [np.sum(one**2 * f), np.sum(one * first * f), np.sum(first**2 * f), math.hypot(*crossed)]
+        return [
+            np.sum(one**2 * f),
+            np.sum(one * first * f),
+            np.sum(first**2 * f),
+            math.hypot(*crossed),
+        ]
 
     expected = moments(rules[0])
     for rule in rules[1:]:
@@ -216,7 +226,9 @@ def test_frozen_derivative_by_differences(student: str, readout: str) -> None:
             vectors = np.concatenate([vectors, system.mean.by_variance], 1)
         seen = vectors[0] @ g[0, : vectors.shape[-1]]
         one = across[0]
-        return float(g[0] @ kernel @ g[0] + 2 * seen @ shapes.cross[0] @ one + one @ shapes.across[0] @ one)
+        return float(
+            g[0] @ kernel @ g[0] + 2 * seen @ shapes.cross[0] @ one + one @ shapes.across[0] @ one
+        )
 
     change = system.omega * rng.standard_normal((1, system.omega.size))
     solved = Solved.of(system, solution.state)
@@ -372,7 +384,9 @@ def test_covariance_across_is_that_of_sampled_rows() -> None:
     sampled = []
     for _ in range(4):
         x = rng.standard_normal((round(problem.alpha0 * d), d))
-        y = sum(t.evaluate(x[:, b]) for b, t in enumerate((problem.teacher, *problem.teacher_terms)))
+        y = sum(
+            t.evaluate(x[:, b]) for b, t in enumerate((problem.teacher, *problem.teacher_terms))
+        )
         y = y + problem.noise * rng.standard_normal(len(x)) - model.offset
         v = x.T @ y / len(x)
         v /= np.linalg.norm(v)
@@ -404,7 +418,7 @@ def test_what_the_average_does_not_know_is_refused(given: dict[str, Any]) -> Non
 def test_more_directions_than_four_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="teacher-terms must be at most 3"):
         predict(learns("tanh", "z", "z", "z", "z"))
-    with pytest.raises(InvalidParameter, match="teacher.terms"):
+    with pytest.raises(InvalidParameter, match=r"teacher.terms"):
         predict(learns("tanh"), teacher_terms="relu")
 
 

@@ -258,7 +258,8 @@ def covariance_across(
 def _bend(model: Model, rules: Rules, law: StepLaw) -> Float[Array, "batch K"]:
     """ht = E[t He2(z)]/sqrt 2 = sqrt 2 rho^2 d E t/d rho^2 with t = s*(gamma kappa + rho z)."""
     rho = law.direction.misalignment[:, None]
-    assert isinstance(rules.teacher, InnerRule) and not isinstance(model.target, TermSum)
+    assert isinstance(rules.teacher, InnerRule)
+    assert not isinstance(model.target, TermSum)
     shift, rule = law.direction.alignment[:, None] * rules.kappa, rules.teacher
     found = shifted_moments(model.target.evaluate, shift, rho, rule.cuts, rule.nodes)
     return np.sqrt(2) * rho**2 * found.by_variance
@@ -311,7 +312,9 @@ def _across_gain(system: System, iterate: Iterate, step: StepDoubts) -> Float[Ar
     theta = system.bulk.neurons / iterate.state.energy
     if step.bend.ndim == 3:
         size = np.sqrt(theta / system.mean.dimension[:, None])[:, None] * step.across
-        return gain_of_bends(size, system.mean.by_variance, step.bend, root=root, omega=system.omega)
+        return gain_of_bends(
+            size, system.mean.by_variance, step.bend, root=root, omega=system.omega
+        )
     weight = np.sqrt(6 / system.mean.dimension[:, None] * theta) * step.across
     functions = weight[..., None] * system.mean.by_variance * root[:, None]
     gram = np.eye(theta.shape[-1]) + functions @ flip(functions)

@@ -14,10 +14,10 @@ from firststep.numerics.batches import take
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import thin_svd
 from firststep.numerics.quadrature import ShiftedMoments, shifted_moments
+from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.one_step.free_functions import free_functions
 from firststep.theory.one_step.nodes import InnerRule, Rules, TermRules, term_scales
 from firststep.theory.one_step.question import Model, Numbers
-from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.one_step.system import Bulk, Levels, Mean, System, Target, flip, triangle
 from firststep.theory.step import StepConstants, StepDirection, StepLaw, step_law
 from firststep.theory.teacher import TermSum
@@ -108,7 +108,7 @@ def _target_of_terms(
     gamma, rho, rule = direction.alignment, direction.misalignment, rules.teacher
     assert isinstance(rule, TermRules)
     scales = term_scales(teacher, gamma, rho)
-    h0, h2, slopes = 0.0, (noise**2)[:, None], []
+    h0, h2, slopes = 0 * rules.kappa, (noise**2)[:, None], []
     for b, (term, inner) in enumerate(zip(teacher.terms, rule.terms, strict=True)):
         shift, scale = (gamma * teacher.shares[b])[:, None] * rules.kappa, scales[:, b, None]
         found = shifted_moments(term.evaluate, shift, scale, inner.cuts, inner.nodes)
@@ -116,9 +116,7 @@ def _target_of_terms(
         h2 = h2 + found.scatter + found.mean**2 + (found.slope * scale) ** 2
         slopes.append(found.slope)
     shift, scale, inner = gamma[:, None] * rules.kappa, rho[:, None], rule.together
-    h2 = h2 + shifted_moments(
-        teacher.together.evaluate, shift, scale, inner.cuts, inner.nodes
-    ).mean
+    h2 = h2 + shifted_moments(teacher.together.evaluate, shift, scale, inner.cuts, inner.nodes).mean
     h1 = teacher.rotation @ xp.stack(slopes, 1)
     first = xp.concatenate([h1[:, :1] * rho[:, None, None], h1[:, 1:]], 1)
     return Target(h0, first, h2)

@@ -222,7 +222,7 @@ def _teacher_width(model: Model, direction: StepDirection) -> Float[Array, " bat
 def term_scales(
     teacher: TermSum, gamma: Float[Array, " batch"], rho: Float[Array, " batch"]
 ) -> Float[Array, "batch m"]:
-    """rho_b of the terms' own directions: rho_b^2 = 1 - (O_1b gamma)^2, without its cancellation."""
+    """rho_b of the terms' own directions, rho_b^2 = 1 - (O_1b gamma)^2, without cancellation."""
     xp = library_of(rho).xp
     return xp.sqrt(rho[:, None] ** 2 + gamma[:, None] ** 2 * teacher.left)
 

@@ -28,7 +28,6 @@ from firststep.theory.one_step.least_error import (
     least_errors,
 )
 from firststep.theory.one_step.solve import Point
-from firststep.theory.teacher import TermSum, given_mean, given_variance, teacher_of
 from firststep.theory.one_step.words import (
     AGAINST_THE_TEACHER,
     ALIGNMENTS,
@@ -36,6 +35,7 @@ from firststep.theory.one_step.words import (
     OF_THE_RIDGE,
     SHOWN,
 )
+from firststep.theory.teacher import TermSum, given_mean, given_variance, teacher_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

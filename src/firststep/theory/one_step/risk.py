@@ -133,7 +133,9 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
 
 
 def _projected(
-    basis: Float[Array, "batch r K"], shrunk: Float[Array, "batch K"], h1: Float[Array, "batch *m K"]
+    basis: Float[Array, "batch r K"],
+    shrunk: Float[Array, "batch K"],
+    h1: Float[Array, "batch *m K"],
 ) -> Float[Array, "batch mr"]:
     """b_z = B S h1, of every direction."""
     if h1.ndim == 2:

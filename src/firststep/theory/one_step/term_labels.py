@@ -15,6 +15,7 @@ functions of the label can tell they are replaced by the few that have the same 
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -69,7 +70,7 @@ class _Atoms(NamedTuple):
 def term_label_rule(
     teacher: TermSum, offset: float, noise: float, width: float, detail: int
 ) -> TermRule:
-    """The rule for poles no nearer to zero than about ``width``, as ``labels.label_rule`` has it."""
+    """The rule for poles no nearer to zero than about ``width``, as ``label_rule`` is for one."""
     scale = 2.0 ** math.floor(math.log2(max(width, noise)))
     spread = 2.0 ** math.ceil(math.log2(max(noise, scale)))
     atoms = _rotated(_noiseless(teacher, offset, scale, spread), teacher)
@@ -132,9 +133,11 @@ def _grid(term: Activation, scale: float) -> _Atoms:
     scan = np.linspace(edges[:-1], edges[1:], 17, axis=1)[:, 1:-1]
     rise = np.ptp(term.evaluate(scan), axis=1)
     # Far out nothing has mass, and a panel need not be fine.
-    weight = np.exp(-np.abs(scan).min(1) ** 2 / 2)
-    pieces = np.clip(np.ceil(rise * np.minimum(1, 1e3 * weight) / (_RISE * scale)), 1, _MOST_PIECES)
-    fine = [np.linspace(a, b, int(n) + 1)[:-1] for a, b, n in zip(edges[:-1], edges[1:], pieces)]
+    weight = np.exp(-(np.abs(scan).min(1) ** 2) / 2)
+    pieces = np.ceil(rise * np.minimum(1, 1e3 * weight) / (_RISE * scale))
+    counts = np.clip(pieces, 1, _MOST_PIECES).astype(int)
+    cells = zip(itertools.pairwise(edges), counts, strict=True)
+    fine = [np.linspace(low, high, n + 1)[:-1] for (low, high), n in cells]
     z, mass = gaussian_panels(np.append(np.concatenate(fine), edges[-1]), _NODES)
     amplitudes = np.sqrt(mass)[:, None] * np.stack([np.ones_like(z), z], axis=1)
     return _heavier(_Atoms(term.evaluate(z), amplitudes))
@@ -157,13 +160,14 @@ def _compressed(atoms: _Atoms, poles: tuple[float, float], scale: float) -> _Ato
     edges = _bins(float(atoms.label[0]), float(atoms.label[-1]), poles, scale)
     cuts = np.searchsorted(atoms.label, edges[1:-1])
     bounds = [0, *cuts, atoms.label.size]
-    parts = [
-        _in_a_bin(take(atoms, slice(a, b))) for a, b in zip(bounds[:-1], bounds[1:], strict=True) if b > a
-    ]
+    pairs = itertools.pairwise(bounds)
+    parts = [_in_a_bin(take(atoms, slice(low, high))) for low, high in pairs if high > low]
     return joined(parts)
 
 
-def _bins(low: float, high: float, poles: tuple[float, float], scale: float) -> Float[Array, " edges"]:
+def _bins(
+    low: float, high: float, poles: tuple[float, float], scale: float
+) -> Float[Array, " edges"]:
     """Edges from low to high: of ``scale`` among the poles, growing with the distance from them."""
     zero, spread = poles
     least = max(_BIN * scale, (high - low) / _MOST_BINS)
@@ -191,13 +195,13 @@ def _in_a_bin(atoms: _Atoms) -> _Atoms:
     return _Atoms(middle + half * found.nodes, kept)
 
 
-def _noisy(
-    atoms: _Atoms, noise: float, width: float
-) -> tuple[_Atoms, Float[Array, " points"]]:
+def _noisy(atoms: _Atoms, noise: float, width: float) -> tuple[_Atoms, Float[Array, " points"]]:
     """With the Gaussian noise added, and its error at every point."""
     if noise == 0:
         return atoms, np.zeros_like(atoms.label)
-    near = np.abs(atoms.label) < (REACH + 1) * noise if width < noise else atoms.label != atoms.label
+    near = (
+        np.abs(atoms.label) < (REACH + 1) * noise if width < noise else atoms.label != atoms.label
+    )
     eps = np.linspace(-REACH, REACH, ERRORS)
     density = np.exp(-(eps**2) / 2)
     even = np.broadcast_to(eps, (int((~near).sum()), eps.size))

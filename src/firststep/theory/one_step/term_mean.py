@@ -152,7 +152,9 @@ def _inverted(
     n = q.shape[-1] // count
     order = np.arange(count * n).reshape(count, halves, n // halves).swapaxes(0, 1).ravel()
     back = np.argsort(order)
-    moments = None if pencil.moments is None else once_each(pencil.moments, count)[:, order][:, :, order]
+    moments = (
+        None if pencil.moments is None else once_each(pencil.moments, count)[:, order][:, :, order]
+    )
     many = pencil._replace(
         base=once_each(pencil.base, count),
         inverse=once_each(pencil.inverse, count),
@@ -167,15 +169,15 @@ class _Framed(NamedTuple):
     """The frame of a pencil once for every direction."""
 
     pencil: Pencil
-    count: int
+    times: int
 
     def framed(self, z: Float[Array, "batch mn mn"]) -> Float[Array, "batch mn mn"]:
         """Z F^T + diag(0, 1)."""
         if self.pencil.frame is None:
             return z
         n = self.pencil.frame.shape[-1]
-        second = np.diag(np.tile(np.arange(n) >= n // 2, self.count))
-        return z @ flip(once_each(self.pencil.frame, self.count)) + second
+        second = np.diag(np.tile(np.arange(n) >= n // 2, self.times))
+        return z @ flip(once_each(self.pencil.frame, self.times)) + second
 
     def trace(self, z: Float[Array, "batch mn mn"]) -> Float[Array, "batch mn mn"]:
         """F Z F^T - diag(0, A2)."""
@@ -184,8 +186,8 @@ class _Framed(NamedTuple):
         r = self.pencil.frame.shape[-1] // 2
         second = self.pencil.moments[:, r:, r:]
         padded = library_of(z).xp.pad(second, ((0, 0), (r, 0), (r, 0)))
-        frame = once_each(self.pencil.frame, self.count)
-        return frame @ z @ flip(frame) - once_each(padded, self.count)
+        frame = once_each(self.pencil.frame, self.times)
+        return frame @ z @ flip(frame) - once_each(padded, self.times)
 
 
 def _with_norms(

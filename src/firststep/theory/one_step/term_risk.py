@@ -10,7 +10,8 @@ the change of Pi is that of the sources z_j and, with s_l = sum_a A_al P_a + A_0
 c_l = A_0l Q_l s_l,
 
     -sum_a p_a1^T dM^-1 p_a1
-    - sum_p dTheta_p {sum_a (a_p.p_a - l_p.eta_a/alpha0)^2 - (2/alpha0) sum_l (c_l.l_p) (a_p^T Z Z_l)
+    - sum_p dTheta_p {sum_a (a_p.p_a - l_p.eta_a/alpha0)^2
+                      - (2/alpha0) sum_l (c_l.l_p) (a_p^T Z Z_l)
                       + chi_p sum_l y_l^2 (b_p.Delta_l^T s_l)^2}
     + (1/alpha0) sum_l (Q_l s_l)^2 : dg + (1/alpha0) sum_l (w^{00}_l Z_l - 2 F^T c_l)^T dZ Z_l
     dPi/dz_j = 2 sum_l y_l^j (sum_a w^{0a}_l (p_a - D eta_a/alpha0) - Phi c_l/alpha0
