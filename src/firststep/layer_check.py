@@ -249,7 +249,8 @@ class LayerCheck(Shown):
         sizes, problem = self.sizes, self.problem
         steps = f"n0 = {sizes.step_samples}, n = {sizes.samples}"
         parts = f"d = {sizes.dimension}, N = {sizes.width}, {steps}, seed {self.seed}"
-        learns = f"{problem.student} learns {problem.teacher}"
+        teacher = " + ".join(map(str, (problem.teacher, *problem.teacher_terms)))
+        learns = f"{problem.student} learns {teacher}"
         return f"theory ({self.bulk} bulk) against given layers: {learns}, {parts}"
 
     def notes(self) -> Iterator[str]:

@@ -26,6 +26,7 @@ from firststep.theory.closed_forms.random_features import (
     without_structure,
 )
 from firststep.theory.step import Residual, gradient_square, refuse_other_losses, residual_of
+from firststep.theory.teacher import teacher_of
 
 _FAR = 100.0  # |log t| beyond which nothing is left to learn
 
@@ -81,7 +82,8 @@ def small_step(problem: Problem) -> SmallStep:
     direction on a free constant: w = 0, and a mean of the teacher costs nothing. If c0 = 0, all
     features still share the fluctuation of |x|^2, as noise of variance c2^2/(2d) along that
     direction: w = D/(D + beta S c2^2/2). Where E at = 0 (all of [Ba]), c0 != 0 or c2 = 0, delta >=
-    0; else the step may harm. A teacher with a mean and a student without one is refused.
+    0; else the step may harm. A teacher with a mean and a student without one is refused. Of a
+    teacher of several directions c1*^2 = sum_b c1*_b^2 and mu2*^2 = E y^2 - (E y)^2 - c1*^2.
 
     Inputs N(0, Omega): S, x, D, zeta and Gamma are those of ``random_features``, and the gradient
     v = c1* Omega theta + noise of covariance E[yhat^2] Omega/(alpha0 d). With q, p its elements in
@@ -149,7 +151,7 @@ def small_step_limit_beta(problem: Problem) -> float:
 
 def _constants(problem: Problem) -> _Constants:
     plain, structure = without_structure(problem), structure_of(problem)
-    rate, teacher, mean = small_rate(plain), problem.teacher.moments, problem.readout.mean
+    rate, teacher, mean = small_rate(plain), teacher_of(problem).moments, problem.readout.mean
     features, width = features_of(problem), 1.0
     if structure is not None:
         width = float(structure.masses @ structure.eigenvalues**2)
@@ -170,7 +172,7 @@ def _constants(problem: Problem) -> _Constants:
 
 def small_rate(problem: Problem) -> float:
     """eta, which must not grow with the width; 0 if no step is taken."""
-    refuse_other_losses(problem)
+    refuse_other_losses(problem, terms=True)
     if problem.takes_step and problem.step_exponent != 0:
         hint = "the closed forms are those of eta = step, whatever the width"
         raise InvalidParameter("step-exponent", "0, or step 0", problem.step_exponent, hint)
@@ -186,7 +188,7 @@ def gradient_norm_square(problem: Problem) -> float:
 
 def _residual(problem: Problem) -> Residual:
     output = problem.readout.mean * problem.student.moments.mean
-    return residual_of(problem.teacher, output, problem.noise)
+    return residual_of(teacher_of(problem), output, problem.noise)
 
 
 def _resolvent(it: _Constants, ridge: float, S: float) -> tuple[float, float, float]:

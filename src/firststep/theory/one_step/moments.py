@@ -16,10 +16,11 @@ from firststep.numerics.linear_algebra import thin_svd
 from firststep.numerics.quadrature import ShiftedMoments, shifted_moments
 from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.one_step.free_functions import free_functions
-from firststep.theory.one_step.nodes import Rules
+from firststep.theory.one_step.nodes import InnerRule, Rules, TermRules, term_scales
 from firststep.theory.one_step.question import Model, Numbers
 from firststep.theory.one_step.system import Bulk, Levels, Mean, System, Target, flip, triangle
 from firststep.theory.step import Residual, StepConstants, StepDirection, StepLaw, step_law
+from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -51,6 +52,7 @@ class Conditional(NamedTuple):
             own=model.own_output(numbers),
             medium=model.medium,
             on_sphere=not model.has_gaussian_rows,
+            beside=_beside(rules),
         )
         shift = law.spike[:, :, None] * rules.kappa
         scale, rule = lib.xp.sqrt(law.variance)[:, :, None], rules.student
@@ -71,6 +73,7 @@ class Conditional(NamedTuple):
             masses=rules.masses[first],
             labels=rules.labels[first],
             label_weights=rules.label_weights[first],
+            amplitudes=take(rules.amplitudes, first),
         )
         return take(cls.of(model, few, take(numbers, first)), places.ravel())
 
@@ -82,6 +85,9 @@ def target_of(
 
     Of labels +-1, t is their mean given gamma kappa + rho z, and h2 = 1.
     """
+    if isinstance(model.target, TermSum):
+        return _target_of_terms(model.target, rules, direction, noise)
+    assert isinstance(rules.teacher, InnerRule)
     shift, scale = direction.alignment[:, None] * rules.kappa, direction.misalignment[:, None]
     rule = rules.teacher
     moments = shifted_moments(model.target.evaluate, shift, scale, rule.cuts, rule.nodes)
@@ -90,6 +96,40 @@ def target_of(
         return Target(moments.mean, h1, 1 + 0 * h1)
     h2 = moments.scatter + moments.mean**2 + h1**2 + (noise**2)[:, None]
     return Target(moments.mean, h1, h2)
+
+
+def _target_of_terms(
+    teacher: TermSum, rules: Rules, direction: StepDirection, noise: Float[Array, " batch"]
+) -> Target:
+    """Of a sum of terms, with gamma_b = O_1b gamma, rho_b^2 = 1 - gamma_b^2 and the moments of s_b
+    at (gamma_b kappa, rho_b):
+
+        h0 = sum_b m_b,   h1_a = rho_a sum_b O_ab E s_b',   rho_1 = rho, rho_a = 1 for a >= 2
+        h2 = noise^2 + sum_b E s_b^2 + E P(gamma kappa + rho z)
+    """
+    xp = library_of(rules.labels).xp
+    gamma, rho, rule = direction.alignment, direction.misalignment, rules.teacher
+    assert isinstance(rule, TermRules)
+    scales = term_scales(teacher, gamma, rho)
+    h0, h2, slopes = 0 * rules.kappa, (noise**2)[:, None], []
+    for b, (term, inner) in enumerate(zip(teacher.terms, rule.terms, strict=True)):
+        shift, scale = (gamma * teacher.shares[b])[:, None] * rules.kappa, scales[:, b, None]
+        found = shifted_moments(term.evaluate, shift, scale, inner.cuts, inner.nodes)
+        h0 = h0 + found.mean
+        h2 = h2 + found.scatter + found.mean**2 + (found.slope * scale) ** 2
+        slopes.append(found.slope)
+    shift, scale, inner = gamma[:, None] * rules.kappa, rho[:, None], rule.together
+    h2 = h2 + shifted_moments(teacher.together.evaluate, shift, scale, inner.cuts, inner.nodes).mean
+    h1 = teacher.rotation @ xp.stack(slopes, 1)
+    first = xp.concatenate([h1[:, :1] * rho[:, None, None], h1[:, 1:]], 1)
+    return Target(h0, first, h2)
+
+
+def _beside(rules: Rules) -> Float[Array, "batch more J"] | None:
+    """The weights of E[G_a f(yhat)], a >= 2."""
+    if rules.amplitudes is None:
+        return None
+    return rules.amplitudes[:, :1] * rules.amplitudes[:, 2:]
 
 
 def assemble(
@@ -251,6 +291,7 @@ def _bulk(
         label_weights=rules.label_weights,
         alpha0=numbers.alpha0,
         levels=_levels(model.medium, numbers),
+        amplitudes=rules.amplitudes,
     )
 
 

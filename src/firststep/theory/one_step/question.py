@@ -15,6 +15,7 @@ from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
 from firststep.inputs import DataInputs, StructuredInputs
+from firststep.label_faults import plain_value
 from firststep.losses import Loss
 from firststep.noise_laws import NoiseLaw
 from firststep.numerics.library import library_of
@@ -26,6 +27,7 @@ from firststep.theory.norms import row_spread
 from firststep.theory.one_step.orders import Orders, orders_of
 from firststep.theory.step import OwnOutput, Residual, residual_of
 from firststep.theory.student import Parts, SlopeConstants, polynomial_parts, slope_constants
+from firststep.theory.teacher import MOST, TermSum, teacher_of
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Float
@@ -61,7 +63,7 @@ class Model(NamedTuple):
     """What does not change in a batch."""
 
     student: Activation
-    teacher: Activation
+    teacher: Activation | TermSum
     constants: SlopeConstants
     is_isotropic: bool  # the bulk is a multiple of the identity
     has_gaussian_rows: bool
@@ -96,9 +98,14 @@ class Model(NamedTuple):
         return 6 if self.constants.cubic_fluctuation else 4
 
     @property
-    def target(self) -> Activation | BinaryLabels:
-        """The mean of a label as a function of the teacher's coordinate."""
+    def target(self) -> Activation | BinaryLabels | TermSum:
+        """The mean of a label as a function of the teacher's coordinate, or its terms."""
         return self.labels or self.teacher
+
+    @property
+    def several(self) -> TermSum | None:
+        """The terms of a teacher of several directions."""
+        return self.teacher if isinstance(self.teacher, TermSum) else None
 
     @property
     def step_curvature(self) -> float:
@@ -137,7 +144,7 @@ class Model(NamedTuple):
 def refuse_unknown(fields: Mapping[str, object]) -> None:
     """Say so if a field cannot be given as an array."""
     for name in fields:
-        if name in ("reuse", "steps", "batches", "inputs"):
+        if name in ("reuse", "steps", "batches", "inputs", "teacher_terms"):
             raise InvalidParameter(name, "left out of predict", fields[name], _COVERED)
         if name not in NUMERIC:
             allowed = "one of " + ", ".join(NUMERIC)
@@ -250,6 +257,25 @@ def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]])
         raise InvalidParameter("step", allowed, float(tiny.flat[0]), hint)
 
 
+def check_terms(problem: Problem) -> None:
+    """Refuse several directions of the teacher where the average over networks does not know them.
+
+    Known are ridge regression on real labels with Gaussian noise, and inputs N(0, I).
+    """
+    if not problem.teacher_terms:
+        return
+    given = ",".join(map(str, problem.teacher_terms))
+    if len(problem.teacher_terms) >= MOST:
+        allowed = f"at most {MOST - 1} further terms in the theory"
+        raise InvalidParameter("teacher-terms", allowed, given, "simulate(...) runs more")
+    hint = "simulate(...) and predict_features(...) know several terms there"
+    for name in problem.beyond_plain():
+        if name != "teacher_terms":
+            value = plain_value(getattr(problem, name))
+            allowed = f"empty with {name.replace('_', '-')} {value}, in the average over networks"
+            raise InvalidParameter("teacher-terms", allowed, given, hint)
+
+
 def check_loss(problem: Problem) -> None:
     """Refuse losses without such labels."""
     real = not problem.labels.is_binary
@@ -279,7 +305,7 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
             free = Parts(() if constants.is_odd else (1.0,), ())
     model = Model(
         student=problem.student,
-        teacher=problem.teacher,
+        teacher=teacher_of(problem),
         constants=constants,
         is_isotropic=bulk == "isotropic" or below,
         has_gaussian_rows=problem.init == "gaussian",
@@ -399,5 +425,5 @@ def moves(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> Boo
     if problem.labels.is_binary:
         return np.asarray(taken)
     noise = values["noise"] * problem.noise_law.deviation
-    residual = residual_of(problem.teacher, offset, noise)
+    residual = residual_of(teacher_of(problem), offset, noise)
     return np.asarray(taken & (residual.second > _NO_RESIDUAL))
