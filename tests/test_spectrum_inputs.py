@@ -39,7 +39,7 @@ def drawn(problem: Problem, ratio: float, seed: int) -> tuple[np.ndarray, np.nda
     assert isinstance(law, StructuredInputs)
     values = law.eigenvalues(D)
     rows = rng.standard_normal((int(ratio * D), D)) * np.sqrt(values)
-    labels = np.sin(rows @ teacher_components(problem, values))
+    labels = np.sin(rows @ teacher_components(problem.teacher_overlaps, values))
     labels += 0.1 * rng.standard_normal(len(rows))
     turn, _ = np.linalg.qr(rng.standard_normal((D, D)))
     return 3 * rows @ turn + 1.5, labels + 2  # neither a scale nor a mean matters

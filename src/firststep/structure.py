@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from firststep.errors import InvalidParameter
+from firststep.inputs.data import DataInputs
 from firststep.inputs.structured import StructuredInputs
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def structure_of(problem: Asked) -> Structure | None:
     if not isinstance(law, StructuredInputs):
         allowed = "gaussian, power-law:A, two-level:RATIO:SHARE or spectrum:FILE for the theory"
         hint = "simulate(...) runs others; diagnose_inputs(...) says whether the Gaussian theory "
-        raise InvalidParameter("inputs", allowed, str(law), hint + "can be trusted for them")
+        hint += "can be trusted for them"
+        if isinstance(law, DataInputs):
+            hint += ", and SpectrumInputs.from_data(rows) has their spectrum"
+        raise InvalidParameter("inputs", allowed, str(law), hint)
     if problem.dimension == math.inf:
         values, masses = _limit_of(law)
         squares = overlaps.squares(np.cumsum(masses), masses)

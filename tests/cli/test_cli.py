@@ -610,7 +610,7 @@ def test_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         {"optimizer": "adam"},
         {"optimizer": "muon"},
         {"weight_decay": 0.1},
-        {"inputs": np.zeros((50, 20))},
+        {"inputs": np.eye(50)[:, :20]},
         {"inputs": "student-t:5"},
         {"teacher_terms": ("relu",)},
         {"steps": 2},

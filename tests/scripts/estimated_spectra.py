@@ -34,7 +34,7 @@ def errors(spectrum: str, overlaps: str, d: int, ratio: float, seed: int) -> tup
     assert isinstance(law, StructuredInputs)
     values = law.eigenvalues(d)
     rows = rng.standard_normal((int(ratio * d), d)) * np.sqrt(values)
-    labels = np.sin(rows @ teacher_components(asked, values))
+    labels = np.sin(rows @ teacher_components(asked.teacher_overlaps, values))
     labels += asked.noise * rng.standard_normal(len(rows))
     found = SpectrumInputs.from_data(rows, labels)
     raw = SpectrumInputs.of(np.linalg.eigvalsh(np.cov(rows.T)))

@@ -216,7 +216,7 @@ def gaussian_model(problem: Problem, rng: Generator) -> list[float]:
     size, student, teacher = problem.sizes(), problem.student.moments, problem.teacher.moments
     d, n, N = size.dimension, size.samples, size.width
     values = problem.inputs.eigenvalues(d)  # type: ignore[attr-defined]
-    root, theta = np.sqrt(values), teacher_components(problem, values)
+    root, theta = np.sqrt(values), teacher_components(problem.teacher_overlaps, values)
     c1, mu2 = student.linear, math.sqrt(student.nonlinear_variance)
     shared = student.quadratic * math.sqrt(np.mean(values**2) / (2 * d))
     noise, c1s = problem.noise, teacher.linear
@@ -269,7 +269,7 @@ def test_networks_of_random_features() -> None:
     asked = BASE.replace(inputs="power-law:0.3", teacher_overlaps="top:0.2", dimension=300)
     size, rng = asked.sizes(), np.random.default_rng(8)
     values = asked.inputs.eigenvalues(300)  # type: ignore[attr-defined]
-    theta, found = teacher_components(asked, values), []
+    theta, found = teacher_components(asked.teacher_overlaps, values), []
     for _ in range(24):
         W = rng.standard_normal((size.width, 300)) / math.sqrt(300)
         X, new = (rng.standard_normal((rows, 300)) * np.sqrt(values) for rows in (600, 3000))

@@ -15,6 +15,7 @@ from firststep.checks import choice
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
 from firststep.results import versions
+from firststep.structure import structure_of
 from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.finite_size import NEARBY
 from firststep.theory.one_step.prediction import CONVERGED, NOT_RESOLVED, Prediction
@@ -23,7 +24,6 @@ from firststep.theory.one_step.question import (
     NUMERIC,
     across,
     broadcast,
-    check_inputs,
     check_loss,
     check_regime,
     check_sizes,
@@ -54,7 +54,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     problem = Problem.asked(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
-    check_inputs(problem)
+    structure_of(problem)  # refuses inputs that are no N(0, Omega), before any work
     check_terms(problem)
     if any(is_traced(value) for value in fields.values()):
         return _to_differentiate(problem, bulk, fields)

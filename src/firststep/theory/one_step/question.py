@@ -14,7 +14,6 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
-from firststep.inputs import DataInputs, StructuredInputs
 from firststep.label_faults import plain_value
 from firststep.losses import Loss
 from firststep.noise_laws import NoiseLaw
@@ -225,18 +224,6 @@ def check_sizes(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) 
         high = values[name][values[name] * problem.dimension > MAX_SIZE]
         for worst in (*low[:1], *high[:1]):
             problem.replace(**{name: float(worst)}).sizes()  # says what is allowed
-
-
-def check_inputs(problem: Problem) -> None:
-    """Refuse laws of the inputs that the equations do not know."""
-    law = problem.inputs
-    if not (law.is_gaussian or isinstance(law, StructuredInputs)):
-        allowed = "gaussian, power-law:A, two-level:RATIO:SHARE or spectrum:FILE for the theory"
-        hint = "simulate(...) runs it; diagnose_inputs(...) says whether the theory of Gaussian "
-        hint += "inputs can be trusted for it"
-        if isinstance(law, DataInputs):
-            hint += ", or that of their spectrum: SpectrumInputs.from_data(rows)"
-        raise InvalidParameter("inputs", allowed, str(law), hint)
 
 
 def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
