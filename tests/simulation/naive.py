@@ -34,6 +34,8 @@ def rows(
     kind, _, number = law.partition(":")
     if kind == "gaussian":
         return g
+    if kind == "spectrum":
+        return g * np.sqrt(np.array(number.split(",")).astype(float))
     if kind == "rademacher":
         return np.where(g < 0, -1.0, 1.0)
     if kind == "uniform":
@@ -142,13 +144,17 @@ def network(  # type: ignore[no-untyped-def]
     inputs: str = "gaussian",
     teacher_terms: tuple[str, ...] = (),
     table=None,
+    theta=None,
     weight_decay: float = 0.0,
     damping: float = 0.1,
 ):
-    """Risk and training error for every ridge, and the weights before and after training."""
+    """Risk and training error for every ridge, and the weights before and after training.
+
+    ``theta``: the directions of the teacher, if they are not drawn.
+    """
     draws, sizes = HostDraws(seed, number), problem.sizes(d)
     n, n0, width = sizes.samples, sizes.step_samples, sizes.width
-    theta = directions(draws, d, len(teacher_terms))
+    theta = directions(draws, d, len(teacher_terms)) if theta is None else theta
     w0 = draws.rows("weights", 0, d, width) / math.sqrt(d)
     if problem.init == "sphere":
         w0 /= np.linalg.norm(w0, axis=0)

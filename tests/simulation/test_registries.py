@@ -111,7 +111,7 @@ def test_a_law_that_is_added_is_simulated_and_told_of(backend: str, generic: Pro
     assert input_law("squashed:3") == Squashed(3.0)
     with pytest.raises(InvalidParameter, match="squashed:A, the steepness, > 0 and <= 1e"):
         input_law("squashed:0")
-    with pytest.raises(InvalidParameter, match=r"mixture:R, squashed:A, a file .*did you mean"):
+    with pytest.raises(InvalidParameter, match=r"spectrum:FILE, squashed:A, a file .*did you mean"):
         input_law("squashd:3")
 
 

@@ -26,6 +26,7 @@ NAMES = (
     "cui-phase-diagram",
     "exact-bulk",
     "readout-laws",
+    "staircase",
     "optimal-step-and-ridge",
     "classification",
     "separability",

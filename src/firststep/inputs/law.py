@@ -80,6 +80,7 @@ class InputLaw(ABC):
     high: ClassVar[float] = 1e6  # and what it may not exceed
     is_gaussian: ClassVar[bool] = False  # x ~ N(0, I): what the theory is about
     has_unit_covariance: ClassVar[bool] = True
+    counted: ClassVar[str] = "columns"  # what fixes d, of a law that comes with an array
     knows_covariance: ClassVar[bool] = True  # E[x x^T], rather than only samples
 
     @abstractmethod
@@ -106,6 +107,12 @@ class InputLaw(ABC):
     def dimension(self) -> int | None:
         """d, where the law fixes it."""
         return self.held.array.shape[1] if self.held is not None else None
+
+    def refuse_dimension(self, dimension: int) -> None:
+        """Say so if there are no inputs of this law in so many dimensions."""
+        if self.dimension not in (None, dimension):
+            allowed = f"{self.dimension}, the number of {self.counted} of the inputs"
+            raise InvalidParameter("dimension", allowed, dimension)
 
     @property
     def available_rows(self) -> int | None:

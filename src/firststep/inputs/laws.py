@@ -1,8 +1,8 @@
 """Laws that are maps of Gaussian numbers. To add one: a class here, a row of tests, a row of docs.
 
-All but the covariances have entries of mean zero and variance one; all but power-law and covariance
-have the covariance I. Quantile functions are tabulated on a grid of g in [-9, 9] and read by linear
-interpolation.
+All but the covariances have entries of mean zero and variance one, and the covariance I; laws with
+a spectrum are in ``structured``. Quantile functions are tabulated on a grid of g in [-9, 9] and
+read by linear interpolation.
 """
 
 from __future__ import annotations
@@ -80,24 +80,6 @@ class EllipticalT(InputLaw):
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         scales = interpolate(block.xp, block.arrays[0], block.scales())
         return block.entries() * block.xp.exp(scales)
-
-
-@LAWS.add
-class PowerLaw(InputLaw):
-    kind = "power-law"
-    meaning = "x ~ N(0, C), C diagonal with entries proportional to j^-A and trace d"
-    letter, parameter_meaning, high = "A", "the exponent", 10.0
-    has_unit_covariance = False
-
-    def spectrum(self, dimension: int) -> tuple[Float[Array, " d"], None]:
-        variances = np.arange(1.0, dimension + 1) ** -_number(self)
-        return variances * (dimension / variances.sum()), None
-
-    def shared_arrays(self, dimension: int) -> tuple[Float[Array, " d"], ...]:
-        return (np.sqrt(self.spectrum(dimension)[0]),)
-
-    def rows(self, block: Block) -> Float[Array, "rows d"]:
-        return block.entries() * block.arrays[0]
 
 
 @LAWS.add

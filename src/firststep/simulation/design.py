@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, choice, number, whole
 from firststep.errors import InvalidParameter
-from firststep.inputs import GAUSSIAN, InputLaw
+from firststep.inputs import GAUSSIAN, InputLaw, StructuredInputs, TeacherOverlaps, input_law
 from firststep.label_laws import LabelLaw
 from firststep.losses import Loss
 from firststep.noise_laws import NoiseLaw
@@ -22,6 +22,8 @@ from firststep.problem import Problem, Sizes
 from firststep.readouts import ReadoutLaw
 from firststep.records import Record
 from firststep.simulation.kinds import MODELS, OPTIMIZERS, Model, Optimizer
+from firststep.structure import LARGEST
+from firststep.teacher_terms import teacher_terms as terms_of
 
 PARAMETERIZATIONS = ("mean-field", "ntk")
 BATCHES = ("fresh", "same")
@@ -149,6 +151,8 @@ class Design:
     inputs: InputLaw = GAUSSIAN
     teacher_terms: tuple[Activation, ...] = ()  # further ones, each with a direction of its own
     fit: str = "square"  # how the readout is fitted: a name in ``fit.readout.FITS``
+    # Where the teacher lies in the spectrum of the inputs; none: uniform on the unit sphere.
+    overlaps: TeacherOverlaps | None = None
 
     @property
     def optimizer(self) -> type[Optimizer]:
@@ -178,6 +182,48 @@ class Design:
         return min(self.block, max(sizes.samples, sizes.step_samples, self.test_samples))
 
 
+def chosen_data(
+    problem: Problem, inputs: object = None, terms: object = None
+) -> tuple[InputLaw, tuple[Activation, ...]]:
+    """The law of the inputs and the further terms of the teacher: those given to a verb, or the
+    problem's own.
+    """
+    law = problem.inputs if inputs is None else input_law(inputs)
+    if law != problem.inputs and not problem.inputs.is_gaussian:
+        allowed = f"left out where the problem has inputs {problem.inputs}"
+        raise InvalidParameter("inputs", allowed, str(law))
+    given = terms_of(terms)
+    if given and problem.teacher_terms and given != problem.teacher_terms:
+        own = ",".join(map(str, problem.teacher_terms))
+        allowed = f"left out where the problem has teacher-terms {own}"
+        raise InvalidParameter("teacher-terms", allowed, ",".join(map(str, given)))
+    return law, given or problem.teacher_terms
+
+
+def own_structure(problem: Problem, law: InputLaw) -> TeacherOverlaps | None:
+    """Where the teacher lies in the spectrum, if the problem has one; a law with a spectrum that is
+    given to a verb leaves the teacher as it is.
+    """
+    if law != problem.inputs or not isinstance(law, StructuredInputs):
+        return None
+    return problem.teacher_overlaps
+
+
+def refuse_model(
+    model: type[Model], law: InputLaw, overlaps: TeacherOverlaps | None, several: bool
+) -> None:
+    """Say so of a model that is not made for such data."""
+    if several and not model.several_terms:
+        hint = "its spike is that of a single-index teacher"
+        raise InvalidParameter(
+            "model", f"any but {model.name} with teacher-terms", model.name, hint
+        )
+    if overlaps is not None and not model.knows_spectra:
+        hint = "its spike and its bulk are those of inputs N(0, I)"
+        allowed = f"any but {model.name} with inputs {law}"
+        raise InvalidParameter("model", allowed, model.name, hint)
+
+
 def make_design(
     problem: Problem,
     model: str | type[Model],
@@ -186,22 +232,18 @@ def make_design(
     test_samples: int,
     block: int,
     kernel: Activation | None = None,
-    inputs: InputLaw = GAUSSIAN,
+    inputs: InputLaw | None = None,
     teacher_terms: tuple[Activation, ...] = (),
 ) -> Design:
     """The design of a problem, refusing combinations that mean nothing. Call it with keywords."""
+    law, terms = chosen_data(problem, inputs, teacher_terms)
+    overlaps = own_structure(problem, law)
     kind = MODELS.checked(model) if isinstance(model, str) else model
     takes_step = problem.takes_step and kind.has_step
     _check_training(problem, kind, training, sizes, takes_step)
+    refuse_model(kind, law, overlaps, several=bool(terms))
     if takes_step and OPTIMIZERS[training.optimizer].covariance == "law":
-        _check_covariance(inputs, training)
-    if teacher_terms and not kind.several_terms:
-        raise InvalidParameter(
-            "model",
-            f"any but {kind.name} with teacher-terms",
-            kind.name,
-            "its spike is that of a single-index teacher",
-        )
+        _check_covariance(law, training)
     targets = Targets.of(problem)
     design = Design(
         model=kind,
@@ -215,13 +257,14 @@ def make_design(
         test_samples=test_samples,
         block=block,
         kernel=kernel,
-        inputs=inputs,
-        teacher_terms=teacher_terms,
+        inputs=law,
+        teacher_terms=terms,
         targets=targets,
         fit="square" if targets.is_ridge else "convex",
+        overlaps=overlaps,
     )
     if kind.draws_teacher:
-        check_directions(teacher_terms, sizes)
+        check_directions(terms, sizes)
     check_rows(design, problem)
     return design
 
@@ -274,10 +317,9 @@ def check_directions(terms: tuple[Activation, ...], sizes: Sizes) -> None:
 def check_rows(design: Design, problem: Problem) -> None:
     """The size of a law that comes with an array, and enough rows for disjoint data sets."""
     law, d = design.inputs, design.sizes.dimension
-    if law.dimension is not None and law.dimension != d:
-        raise InvalidParameter(
-            "dimension", f"{law.dimension}, the number of columns of the inputs", d
-        )
+    law.refuse_dimension(d)
+    if isinstance(law, StructuredInputs) and d > LARGEST:
+        raise InvalidParameter("dimension", f"at most {LARGEST:.0e} with inputs {law}", d)
     rows, tests, step = law.available_rows, design.test_samples, design.step_rows
     fit = 0 if design.training.reuse else design.sizes.samples
     if rows is None or fit + tests + step <= rows:

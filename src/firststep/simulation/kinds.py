@@ -33,6 +33,7 @@ class Model(ABC):
     is_baseline: ClassVar[bool] = False
     draws_teacher: ClassVar[bool] = True  # rather than being given one
     several_terms: ClassVar[bool] = True  # can have a teacher of several terms
+    knows_spectra: ClassVar[bool] = True  # can have inputs with a spectrum
     default_kernel: ClassVar[str] = ""  # g of a kernel baseline, as an expression
 
     def __init__(self, design: Design, backend: Backend) -> None:

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr
 from firststep.checks import MAX_SIZE, choice, dimension_value, whole
 from firststep.errors import Fault, InvalidParameter, shown
 from firststep.inputs import GAUSSIAN, InputLaw, input_law
+from firststep.label_faults import OF_THE_DATA
 from firststep.records import Place, Record, underscored
 from firststep.simulation.backends import BACKENDS
 from firststep.simulation.design import Training
@@ -190,6 +191,19 @@ class Simulate(Table):
         return []
 
 
+def _given_twice(
+    simulate: Simulate, problem: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]
+) -> list[Fault]:
+    """Inputs and terms that both the problem and the simulation have."""
+    own = {**{name: (value,) for name, value in problem.items()}, **axes}
+    return [
+        Fault(f"simulate.{name}", f"left out where the problem has {name}", shown(str(given)))
+        for name, given in simulate.options.items()
+        if name in OF_THE_DATA
+        and any(str(v) not in ("", OF_THE_DATA[name]) for v in own.get(name, ()))
+    ]
+
+
 class Asked(Table):
     """An experiment file."""
 
@@ -227,6 +241,8 @@ class Asked(Table):
         except InvalidParameter:
             return faults  # said of the table itself; what is in it cannot be judged
         axes, unread = _axes(given)
+        if made is not None and made.simulate is not None:
+            faults += _given_twice(made.simulate, problem, axes)
         grid, more = Grid.checked(problem, axes, groups)
         if made is not None:
             made._grid = grid

@@ -24,6 +24,16 @@ eps^2 = b^2 A/N, and U knows nothing of v or theta:
 
     gamma = E[G yhat]/sqrt(|v|^2 + eps^2),   rho = sqrt((mh_2/alpha0 + eps^2)/(|v|^2 + eps^2)).
 
+Inputs N(0, Omega), with O_k, T_k and the traces of ``medium``. What the fit sees of a vector is
+its length |v|_Omega^2 = v^T Omega v, and kappa = <x, v>/|v|_Omega:
+
+    |v|_Omega^2 = E[G yhat]^2 T_2 + mh_2 O_2/alpha0,   gamma = E[G yhat] T_1/|v|_Omega
+    u = a c1 |v|_Omega,   c = tr Omega C/d
+      = 1 + 2 e mh_1 O_2 + e^2 (mh_1^2 O_3 + mh_2 O_2/alpha0) + chi mh_2 O_2
+
+and along U the rows have b(Omega) U, b(varpi) = (1 + varpi (etat c2 mh_1 E at^3/A - q A))/(etat c1
+A), so that eps^2 = (A/N) <varpi b(varpi)^2>. Omega = 1 gives the formulas above.
+
 A change of these formulas is made in this file alone. (The simulator's spiked model has its own
 copy in simulation/weights, so that its agreement with the theory is evidence.)
 """
@@ -35,7 +45,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from firststep.activations import Activation
 from firststep.numerics.library import library_of
 from firststep.problem import Problem
+from firststep.theory.medium import ISOTROPIC, Medium
+from firststep.theory.norms import norms_in_medium
 from firststep.theory.student import SlopeConstants
+from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -49,16 +62,23 @@ class Residual(NamedTuple):
     second: Float[Array, " batch"] | float  # mh_2
 
 
-def refuse_other_losses(problem: Problem) -> None:
-    """The equations here are those of ridge regression on real labels with Gaussian noise."""
+def refuse_other_losses(problem: Problem, *, terms: bool = False) -> None:
+    """The equations here are those of ridge regression on real labels with Gaussian noise.
+
+    ``terms``: they know a teacher of several directions.
+    """
     hint = "predict(...) or simulate(...) may have it"
-    problem.refuse_beyond_plain("left at its default here", hint)
+    known = problem.replace(teacher_terms=()) if terms and problem.teacher_terms else problem
+    known.refuse_beyond_plain("left at its default here", hint)
 
 
 def residual_of(
-    teacher: Activation, offset: float, noise: Float[Array, " batch"] | float
+    teacher: Activation | TermSum, offset: float, noise: Float[Array, " batch"] | float
 ) -> Residual:
-    """The moments, from those of the teacher. mh_2 is a sum of squares: nothing cancels."""
+    """The moments, from those of the teacher. mh_2 is a sum of squares: nothing cancels.
+
+    Of several terms ``along`` is |c*|, the linear part along its own direction.
+    """
     moments = teacher.moments
     first = moments.mean - offset
     second = moments.linear**2 + moments.nonlinear_variance + first**2 + noise**2
@@ -66,10 +86,17 @@ def residual_of(
 
 
 def gradient_square(
-    residual: Residual, alpha0: Float[Array, " batch"] | float
+    residual: Residual, alpha0: Float[Array, " batch"] | float, medium: Medium = ISOTROPIC
 ) -> Float[Array, " batch"] | float:
-    """|v|^2."""
-    return residual.along**2 + residual.second / alpha0
+    """|v|_Omega^2; |v|^2 where Omega = 1."""
+    return residual.along**2 * medium.t[2] + residual.second * medium.o[2] / alpha0
+
+
+def plain_gradient_square(
+    residual: Residual, alpha0: Float[Array, " batch"], medium: Medium
+) -> Float[Array, " batch"]:
+    """|v|^2, whatever Omega is."""
+    return residual.along**2 * medium.t[1] + residual.second / alpha0
 
 
 class OwnOutput(NamedTuple):
@@ -85,15 +112,37 @@ class OwnOutput(NamedTuple):
         student: SlopeConstants,
         first: Float[Array, " batch"] | float,
         rate: Float[Array, " batch"],
+        medium: Medium = ISOTROPIC,
     ) -> Float[Array, " batch"]:
-        """eps^2 = b^2 A/N with mh_1 = ``first``; 0 for a student without E s'."""
+        """eps^2 with mh_1 = ``first``; 0 for a student without E s'."""
         if student.c1 == 0:
             return 0 * rate
         square = self.readout_square
-        lift = 1 + rate * student.c2 * first * self.readout_cube / square  # Lbar
+        lift = rate * student.c2 * first * self.readout_cube / square  # Lbar - 1
         pull = rate * student.c1**2 * self.curvature * square  # q A
-        shift = (lift - pull) / (rate * student.c1 * square)  # b
-        return shift**2 * square / self.width
+        if medium is ISOTROPIC:
+            shift = (1 + lift - pull) / (rate * student.c1 * square)  # b
+            return shift**2 * square / self.width
+        tilt, size = lift - pull, rate * student.c1 * square
+        mean = 1 + 2 * tilt * medium.o[2] + tilt**2 * medium.o[3]
+        return mean / size**2 * square / self.width
+
+    def shift_on_levels(
+        self,
+        student: SlopeConstants,
+        first: Float[Array, " batch"],
+        rate: Float[Array, " batch"],
+        medium: Medium,
+    ) -> Float[Array, "batch s"]:
+        """(A/N) b(varpi)^2 on the levels."""
+        levels, rate = library_of(rate).xp.asarray(medium.levels), rate[:, None]
+        if student.c1 == 0:
+            return 0 * rate * levels
+        square = self.readout_square
+        lift = rate * student.c2 * first[:, None] * self.readout_cube / square
+        tilt = lift - rate * student.c1**2 * self.curvature * square
+        shift = (1 + tilt * levels) / (rate * student.c1 * square)
+        return shift**2 * square / self.width[:, None]
 
 
 class StepDirection(NamedTuple):
@@ -109,17 +158,20 @@ class StepDirection(NamedTuple):
         residual: Residual,
         alpha0: Float[Array, " batch"],
         shift: Float[Array, " batch"] | float = 0.0,
+        medium: Medium = ISOTROPIC,
     ) -> StepDirection:
         """With eps^2 = ``shift``.
 
         Where all residual labels are zero any direction will do: |v| = rho = 1, gamma = 0.
         """
         xp = library_of(residual.second).xp
-        across = residual.second / alpha0 + shift
-        square = gradient_square(residual, alpha0) + shift
+        turned = residual.along**2 * max(medium.t[2] - medium.t[1] ** 2, 0.0)
+        across = residual.second * medium.o[2] / alpha0 + turned + shift
+        square = gradient_square(residual, alpha0, medium) + shift
         silent = square <= 0
         norm = xp.sqrt(xp.where(silent, 1.0, square))
-        return cls(norm, residual.along / norm, xp.sqrt(xp.where(silent, 1.0, across)) / norm)
+        gamma = residual.along * medium.t[1] / norm
+        return cls(norm, gamma, xp.sqrt(xp.where(silent, 1.0, across)) / norm)
 
 
 class StepConstants(NamedTuple):
@@ -140,19 +192,21 @@ class StepConstants(NamedTuple):
         alpha0: Float[Array, " batch"],
         rate: Float[Array, " batch"],
         own: OwnOutput | None = None,
+        medium: Medium = ISOTROPIC,
     ) -> StepConstants:
         """The constants at etat = ``rate``."""
-        shift = 0.0 if own is None else own.squared_shift(student, residual.first, rate)
-        direction = StepDirection.of(residual, alpha0, shift)
+        shift = 0.0 if own is None else own.squared_shift(student, residual.first, rate, medium)
+        direction = StepDirection.of(residual, alpha0, shift, medium)
         tilt, jitter = rate * student.c2, rate**2 * student.tau / alpha0
-        second = residual.first**2 + residual.second / alpha0  # tr M^2/d
+        _, _, o2, o3, *_ = medium.o
+        second = residual.first**2 * o3 + residual.second * o2 / alpha0  # tr Omega M^2/d
         return cls(
             direction=direction,
             spike=rate * student.c1 * direction.length,
             tilt=tilt,
             jitter=jitter,
-            by_readout=2 * tilt * residual.first,
-            by_square=tilt**2 * second + jitter * residual.second,
+            by_readout=2 * tilt * residual.first * o2,
+            by_square=tilt**2 * second + jitter * residual.second * o2,
         )
 
     def variance(
@@ -177,8 +231,10 @@ class StepLaw(NamedTuple):
     # k_j: Cov of the row and the rest is sum_j k_j X[yhat^j]
     higher_chaos: Float[Array, "batch P 3"]
     vector_products: Float[Array, "batch 3 3"]  # X[yhat^i] . X[yhat^j]
-    kept: Float[Array, "batch P"]  # phi = (1 + e mh_1)^2/c: the share of a row that is the old row
-    own_shift: Float[Array, " batch"] | None  # eps^2, where the own output counts
+    # phi = (1 + e mh_1)^2/c: the share of a row that is the old row; <varpi (1 + e mh_1 varpi)^2>/c
+    kept: Float[Array, "batch P"]
+    # eps^2, or (A/N) b^2 on the levels of Omega, where the own output counts
+    own_shift: Float[Array, " batch"] | Float[Array, "batch s"] | None
 
 
 def step_law(
@@ -190,32 +246,45 @@ def step_law(
     rate: Float[Array, " batch"],
     readout: Float[Array, "batch P"],
     own: OwnOutput | None = None,
+    medium: Medium = ISOTROPIC,
+    on_sphere: bool = False,
+    beside: Float[Array, "batch more J"] | None = None,
 ) -> StepLaw:
     """The step on the nodes of the label rule and of the readout, at etat = ``rate``.
 
-    X[yhat^i] . X[yhat^j] = E yhat^(i+j)/alpha0 + E[G yhat^i] E[G yhat^j].
+    X[yhat^i] . X[yhat^j] = E yhat^(i+j)/alpha0 + T_1 sum_a E[G_a yhat^i] E[G_a yhat^j].
+    ``on_sphere``: whether |w| = 1. ``beside``: the weights of E[G_a f(yhat)], a >= 2, of a teacher
+    of several directions.
     """
     xp = library_of(labels).xp
     powers = [labels**j for j in range(7)]
     moment = [xp.sum(label_weights[:, 0] * each, -1) for each in powers]  # mh_j
     along = xp.stack([xp.sum(label_weights[:, 1] * powers[j], -1) for j in (1, 2, 3)], -1)
     gram = xp.stack([xp.stack([moment[i + j] for j in (1, 2, 3)], -1) for i in (1, 2, 3)], -2)
-    products = gram / alpha0[:, None, None] + along[:, :, None] * along[:, None, :]
+    shared = along[:, :, None] * along[:, None, :] * medium.t[1]
+    if beside is not None:
+        others = xp.stack([xp.sum(beside * powers[j][:, None], -1) for j in (1, 2, 3)], -1)
+        shared = shared + others.swapaxes(-1, -2) @ others
+    products = gram / alpha0[:, None, None] + shared
     residual = Residual(along=along[:, 0], first=moment[1], second=moment[2])
-    constants = StepConstants.of(student, residual, alpha0, rate, own)
-    size = xp.sqrt(gradient_square(residual, alpha0))[:, None]
+    constants = StepConstants.of(student, residual, alpha0, rate, own, medium=medium)
+    size = xp.sqrt(gradient_square(residual, alpha0, medium))[:, None]
     by_value = StepConstants(constants.direction, *(each[:, None] for each in constants[1:]))
     a = rate[:, None] * readout
     tilt, jitter = by_value.tilt * readout, by_value.jitter * readout**2
     alpha0 = alpha0[:, None]
     m1, m2, m3, m4 = (each[:, None] for each in moment[1:5])
-    by_norm, norm_variance = _norm_fluctuations(
-        student, (a, tilt, jitter), (m1, m2, m3, m4), alpha0
-    )
-    lift, zero = 1 + tilt * m1, xp.zeros_like(a)
+    step, moments, (_, _, o2, o3, *_) = (a, tilt, jitter), (m1, m2, m3, m4), medium.o
+    if medium is ISOTROPIC:
+        by_norm, norm_variance = _norm_fluctuations(student, step, moments, alpha0)
+    else:
+        by_norm, norm_variance = norms_in_medium(
+            student, step, moments, alpha0, medium=medium, on_sphere=on_sphere
+        )
+    lift, zero = o2 + tilt * m1 * o3, xp.zeros_like(a)  # L
     c2, c3, r1 = student.c2, student.c3, student.r1
-    k3 = a**3 / alpha0**2 * student.cubic_fluctuation
-    h = [2 * a * c3 * lift, a**2 / alpha0 * (2 * c2 * c3 + r1), zero]
+    k3 = a**3 / alpha0**2 * o2 * student.cubic_fluctuation
+    h = [2 * a * c3 * lift, a**2 / alpha0 * o2 * (2 * c2 * c3 + r1), zero]
     k = [zero, 2 * a / alpha0 * lift * (tilt * c3 + a * r1), k3]
     variance = by_value.variance(readout, readout**2)
     return StepLaw(
@@ -230,9 +299,29 @@ def step_law(
         linear_chaos=xp.stack(h, -1),
         higher_chaos=xp.stack(k, -1),
         vector_products=products,
-        kept=xp.minimum(lift**2 / variance, 1.0),
-        own_shift=None if own is None else own.squared_shift(student, residual.first, rate),
+        kept=xp.minimum(_kept(tilt * m1, medium) / variance, 1.0),
+        own_shift=None if own is None else _own_shift(own, student, moment[1], rate, medium),
     )
+
+
+def _kept(lift: Float[Array, "batch P"], medium: Medium) -> Float[Array, "batch P"]:
+    """<varpi (1 + e mh_1 varpi)^2>."""
+    if medium is ISOTROPIC:
+        return (1 + lift) ** 2
+    return 1 + 2 * lift * medium.o[2] + lift**2 * medium.o[3]
+
+
+def _own_shift(
+    own: OwnOutput,
+    student: SlopeConstants,
+    first: Float[Array, " batch"],
+    rate: Float[Array, " batch"],
+    medium: Medium,
+) -> Float[Array, " batch"] | Float[Array, "batch s"]:
+    """eps^2, or on the levels of Omega (A/N) b(varpi)^2."""
+    if medium is ISOTROPIC:
+        return own.squared_shift(student, first, rate)
+    return own.shift_on_levels(student, first, rate, medium)
 
 
 class DataTraces(NamedTuple):

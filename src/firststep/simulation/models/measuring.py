@@ -183,7 +183,7 @@ def finish_test(sums: tuple[Array, ...], design: Design, backend: Backend) -> Me
     if not more:
         return found
     loss, wrong, along, size, spread = (each / samples for each in more)
-    if design.inputs.has_unit_covariance:
+    if design.inputs.has_unit_covariance or design.overlaps is not None:
         spread = np.ones(1)
     if not np.all(np.isfinite(loss)):
         raise NotConverged("the test loss is not finite: the predictions overflow")

@@ -15,6 +15,7 @@ from firststep.checks import choice
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
 from firststep.results import versions
+from firststep.structure import structure_of
 from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.finite_size import NEARBY
 from firststep.theory.one_step.prediction import CONVERGED, NOT_RESOLVED, Prediction
@@ -26,6 +27,7 @@ from firststep.theory.one_step.question import (
     check_loss,
     check_regime,
     check_sizes,
+    check_terms,
     model_of,
     moves,
     numbers_of,
@@ -34,7 +36,7 @@ from firststep.theory.one_step.question import (
 from firststep.theory.one_step.solve import Point, solve
 from firststep.theory.one_step.solve_loss import LossSolver
 from firststep.theory.one_step.step_noise import check_noise
-from firststep.theory.step import StepConstants
+from firststep.theory.step import StepConstants, plain_gradient_square
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -52,6 +54,8 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     problem = Problem.asked(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
+    structure_of(problem)  # refuses inputs that are no N(0, Omega), before any work
+    check_terms(problem)
     if any(is_traced(value) for value in fields.values()):
         return _to_differentiate(problem, bulk, fields)
     values, shape = broadcast(problem, fields)
@@ -90,7 +94,7 @@ def _to_differentiate(problem: Problem, bulk: str, fields: Mapping[str, object])
         hint = "its derivatives are not known: try arrays of NumPy"
         law = str(problem.noise_law)
         raise InvalidParameter("noise-law", "gaussian in arrays of JAX", law, hint)
-    if not problem.beyond_plain():
+    if set(problem.beyond_plain()) <= {"inputs", "teacher_overlaps", "teacher_terms"}:
         from firststep.theory.one_step.differentiable import trace  # it loads JAX
 
         return trace(problem, bulk, fields)
@@ -157,17 +161,23 @@ def step_constants(
 ) -> dict[str, Float[Array, " batch"]]:
     """gamma, |v|, r and the mean of c over neurons; 0, nan, 0 and 1 without a step.
 
+    Of a teacher of several directions gamma_b = c*_b/|v| of all of them, and of the first.
     Of the step itself: what the own output adds to the direction of the spike is not in them.
     """
     moving = moves(problem, values)
     model = model_of(problem, bulk, True)
+    shares = np.ones(1) if model.several is None else model.several.shares
     numbers = numbers_of(problem, values, model)
     alpha0 = np.where(moving, values["alpha0"], 1.0)
-    step = StepConstants.of(model.constants, model.residual(numbers), alpha0, numbers.rate)
+    residual = model.residual(numbers)
+    step = StepConstants.of(model.constants, residual, alpha0, numbers.rate, medium=model.medium)
+    norm = np.sqrt(plain_gradient_square(residual, alpha0, model.medium))
     variance = step.variance(model.readout_mean, model.readout_square)
+    alignments = np.where(moving, step.direction.alignment, 0.0)[:, None] * shares
     return {
-        "alignment": np.where(moving, step.direction.alignment, 0.0),
-        "gradient_norm": np.where(moving, step.direction.length, np.nan),
+        "alignment": alignments[:, 0],
+        "alignments": alignments,
+        "gradient_norm": np.where(moving, norm, np.nan),
         "spike_strength": np.where(moving, step.spike, 0.0),
         "bulk_variance": np.where(moving, variance, 1.0),
     }

@@ -34,6 +34,16 @@ small.
 If e = 0 (students with E[z s'] = 0, or the isotropic bulk C_p = c_p) the second block is absent:
 n = r, Z = g, L0 = M^-1 + sum_p Theta_p c_p U_p U_p^T with c_p = 1 for the exact bulk, and
 a_p = sqrt(c_p) U_p.
+
+Inputs N(0, Omega). The resolvent has M^-1 (x) Omega^-1 for M^-1 (x) 1: on a level varpi of Omega,
+with A = (A0, A1; A1^T, A2) and rows multiplied by varpi,
+
+    R Z(varpi) = K,   K = (varpi, -varpi^2 q12; 0, -varpi q22)
+    R = (M^-1 + varpi^2 q11, 0; varpi q21, 1) + K A
+    one block: Z(varpi) = varpi (M^-1 + varpi sum_p Theta_p a_p a_p^T + varpi^2 q)^-1
+
+and three averages are needed: Z, the unknown, is <varpi Z(varpi)>; (E) has <Z(varpi)> in the place
+of the first Z; and <Z_11(varpi)/varpi> is what V has of it, in ``force``.
 """
 
 from __future__ import annotations
@@ -44,7 +54,7 @@ import numpy as np
 
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import block_matrix
-from firststep.theory.one_step.system import Bulk, State, System, flip, triangle, unpack
+from firststep.theory.one_step.system import Bulk, Levels, State, System, flip, triangle, unpack
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Float
@@ -100,12 +110,16 @@ class Pencil(NamedTuple):
             frame=xp.concatenate([upper, -moments[:, r:]], 1),
         )
 
-    def trace(self, z: Float[Array, "batch n n"]) -> Float[Array, "batch n n"]:
-        """g of Z."""
+    def trace(
+        self, z: Float[Array, "batch n n"], size: Float[Array, " batch"] | None = None
+    ) -> Float[Array, "batch n n"]:
+        """g of Z: F Z F^T - ``size`` diag(0, A2)."""
         if self.moments is None or self.frame is None:
             return z
         r = z.shape[-1] // 2
         second = self.moments[:, r:, r:]
+        if size is not None:
+            second = second * size[:, None, None]
         padded = library_of(z).xp.pad(second, ((0, 0), (r, 0), (r, 0)))
         return self.frame @ z @ flip(self.frame) - padded
 
@@ -123,12 +137,38 @@ class Pencil(NamedTuple):
         z = lib.linalg.solve(system + right @ self.moments, right)
         return (z + flip(z)) / 2
 
-    def framed(self, z: Float[Array, "batch n n"]) -> Float[Array, "batch n n"]:
-        """Phi = Z F^T + diag(0, 1), or Z with one block."""
+    def on_levels(
+        self, q: Float[Array, "batch n n"], levels: Levels
+    ) -> Float[Array, "batch s n n"]:
+        """Z(varpi): symmetric."""
+        lib = library_of(q)
+        xp, value = lib.xp, levels.value[:, :, None, None]
+        if self.moments is None:
+            rows = flip(self.ends) @ (self.ends * self.theta[..., None])
+            system = self.inverse[:, None] + value * (rows[:, None] + value * q[:, None])
+            return value * lib.linalg.inv(system)
+        r = q.shape[-1] // 2
+        q11, q12, q21, q22 = (q[:, None, a, b] for a in _halves(r) for b in _halves(r))
+        one = xp.zeros_like(value * q11) + np.eye(r)
+        none = xp.zeros_like(one)
+        right = block_matrix(value * one, -(value**2) * q12, none, -value * q22)
+        system = block_matrix(self.inverse[:, None] + value**2 * q11, none, value * q21, one)
+        z = lib.linalg.solve(system + right @ self.moments[:, None], right)
+        return (z + flip(z)) / 2
+
+    def framed(
+        self, z: Float[Array, "batch n n"], size: Float[Array, " batch"] | None = None
+    ) -> Float[Array, "batch n n"]:
+        """Phi = Z F^T + ``size`` diag(0, 1), or Z with one block."""
         if self.frame is None:
             return z
         n = z.shape[-1]
-        return z @ flip(self.frame) + np.diag(np.arange(n) >= n // 2)
+        corner = np.diag(np.arange(n) >= n // 2)
+        return z @ flip(self.frame) + (corner if size is None else corner * size[:, None, None])
+
+
+def _halves(r: int) -> tuple[slice, slice]:
+    return slice(0, r), slice(r, None)
 
 
 class Image(NamedTuple):
@@ -138,6 +178,7 @@ class Image(NamedTuple):
     trace: Float[Array, "batch n n"]  # g
     delta: Float[Array, "batch J n n"]  # Delta_l
     source: Float[Array, "batch J n n"]  # Q_l
+    levels: Float[Array, "batch s n n"] | None = None  # Z(varpi), where Omega is not 1
 
 
 class Equations(NamedTuple):
@@ -146,6 +187,7 @@ class Equations(NamedTuple):
     pencil: Pencil
     image: Image
     crossing: Float[Array, "batch J r r"]  # the first block of g Delta_l
+    inner: Float[Array, "batch r r"]  # Z_11, or <Z_11(varpi)/varpi>
     energy_gap: Float[Array, "batch P"]  # right minus left of (E)
     resolvent_gap: Float[Array, "batch n n"]  # and of (g), in Z
     residual: Float[Array, " batch"]  # the largest, relative, of (E) and (g)
@@ -169,7 +211,12 @@ def resolvent_map(bulk: Bulk, pencil: Pencil, z: Float[Array, "batch n n"]) -> I
     delta = library_of(z).linalg.inv(np.eye(g.shape[-1]) + crossed)
     source = delta @ pencil.kernels
     q = average(bulk.label_weights[:, 0], source)
-    return Image(pencil.invert((q + flip(q)) / 2), g, delta, source)
+    q = (q + flip(q)) / 2
+    if bulk.levels is None:
+        return Image(pencil.invert(q), g, delta, source)
+    found = pencil.on_levels(q, bulk.levels)
+    mean = average(bulk.levels.mass * bulk.levels.value, found)
+    return Image(mean, g, delta, source, found)
 
 
 def relative_gap(
@@ -190,16 +237,21 @@ def equations(bulk: Bulk, state: State) -> Equations:
     # b_p g Delta_l b_q lives in the first block
     crossing = (image.trace[:, None] @ image.delta)[:, :, :r, :r]
     quadratic = bulk.label_weights[:, 0] * bulk.labels**2
-    own = xp.sum((pencil.ends @ z) * pencil.ends, -1)
+    plain, minus = z, z[:, :r, :r]
+    if bulk.levels is not None and image.levels is not None:
+        value, mass, *_ = bulk.levels
+        plain, minus = average(mass, image.levels), average(mass / value, image.levels)[:, :r, :r]
+    own = xp.sum((pencil.ends @ plain) * pencil.ends, -1)
     rough = bulk.jitter * xp.sum((u @ average(quadratic, crossing)) * u, -1)
     energy_gap = state.diagonal + own + rough - state.energy
     relative = xp.max(xp.abs(energy_gap) / state.energy, axis=-1)
     rows, columns, times = triangle(r)
-    by_matrix = pencil.inverse - pencil.inverse @ z[:, :r, :r] @ pencil.inverse
+    by_matrix = pencil.inverse - pencil.inverse @ minus @ pencil.inverse
     return Equations(
         pencil=pencil,
         image=image,
         crossing=crossing,
+        inner=minus,
         energy_gap=energy_gap,
         resolvent_gap=image.z - z,
         residual=xp.maximum(relative, relative_gap(image.z, z)),
@@ -248,6 +300,8 @@ def first_resolvent(
     lib = library_of(energy)
     xp = lib.xp
     pencil = Pencil.of(bulk, overlaps, energy)
+    if bulk.levels is not None:
+        return _first_on_levels(bulk, pencil, bulk.levels)
     if pencil.moments is None:
         return lib.linalg.inv(pencil.base)
     r, weights = overlaps.shape[-1], bulk.label_weights[:, 0]
@@ -259,6 +313,25 @@ def first_resolvent(
     shifted = a0 + first * (a1 + flip(a1)) + (first**2 + second) * pencil.moments[:, r:, r:]
     z11 = lib.linalg.inv(pencil.base + kernel + shifted)
     return block_matrix(z11, first * z11, first * z11, (first**2 + second) * z11)
+
+
+def _first_on_levels(bulk: Bulk, pencil: Pencil, levels: Levels) -> Float[Array, "batch n n"]:
+    """The same on the levels: M_data is about mh_1 Omega there, of second moment M_2."""
+    lib = library_of(pencil.theta)
+    xp, r = lib.xp, pencil.inverse.shape[-1]
+    value, weights = levels.value[:, :, None, None], bulk.label_weights[:, 0]
+    size, alpha0 = levels.mass * levels.value, bulk.alpha0[:, None, None, None]
+    if pencil.moments is None:
+        none = xp.zeros_like(pencil.inverse)
+        return average(size, pencil.on_levels(none, levels))
+    m1 = xp.sum(weights * bulk.labels, -1)[:, None, None, None] * value
+    m2 = m1**2 + xp.sum(weights * bulk.labels**2, -1)[:, None, None, None] / alpha0 * value
+    kernel = average(weights, pencil.kernels)[:, None, :r, :r]
+    a0, a1 = pencil.moments[:, None, :r, :r], pencil.moments[:, None, :r, r:]
+    rows = a0 + m1 * (a1 + flip(a1)) + m2 * pencil.moments[:, None, r:, r:]
+    system = pencil.inverse[:, None] + value * (rows + value * kernel)
+    z11 = value * lib.linalg.inv(system)
+    return average(size, block_matrix(z11, m1 * z11, m1 * z11, m2 * z11))
 
 
 class _Settling(NamedTuple):

@@ -12,18 +12,19 @@ and dTheta_p = -(Theta_p/E_p) dE_p.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import block_matrix
+from firststep.theory.one_step.level_response import Changes, respond_on_levels
 from firststep.theory.one_step.resolvent import Equations, Pencil
 from firststep.theory.one_step.system import Bulk, State, apply, flip, triangle
+from firststep.theory.one_step.triangles import pair_places
 
 if TYPE_CHECKING:
-    from firststep.typing import Array, Float, Int
+    from firststep.typing import Array, Float
 
 
 class Response(NamedTuple):
@@ -55,6 +56,8 @@ class _ByTheta(NamedTuple):
 
 def respond(bulk: Bulk, state: State, at: Equations) -> Response:
     """The response at a state; ``at`` are the equations there."""
+    if bulk.levels is not None:
+        return _in_a_medium(state, at, respond_on_levels(bulk, state, at))
     xp = library_of(state.energy).xp
     z, image, pencil = state.resolvent, at.image.z, at.pencil
     (count, r), n = bulk.coordinates.shape[1:], z.shape[-1]
@@ -85,7 +88,23 @@ def respond(bulk: Bulk, state: State, at: Equations) -> Response:
     right = xp.concatenate([xp.concatenate(top, 2), xp.concatenate(low, 2)], 1)
     answer = library_of(system).linalg.solve(system, right)
     energy, resolvent = answer[:, :count], answer[:, count:]
-    force = _force(state, pencil, energy, resolvent)
+    rows, columns, _ = triangle(n)
+    inner = resolvent[:, (rows < r) & (columns < r)]
+    force = _force(state, pencil, z[:, :r, :r], energy, inner)
+    return _response(force, energy, resolvent)
+
+
+def _in_a_medium(state: State, at: Equations, found: Changes) -> Response:
+    """Where Omega is not 1 the force has <Z_11/varpi> in the place of Z_11."""
+    force = _force(state, at.pencil, at.inner, found.energy, found.inner)
+    return _response(force, found.energy, found.resolvent)
+
+
+def _response(
+    force: Float[Array, "batch Y columns"],
+    energy: Float[Array, "batch P columns"],
+    resolvent: Float[Array, "batch n2 columns"],
+) -> Response:
     return Response(
         force_shift=force[:, :, 0],
         force_by_overlap=force[:, :, 1:],
@@ -138,7 +157,7 @@ def _by_resolvent(bulk: Bulk, lifted: Float[Array, "batch J n n"]) -> Float[Arra
     flat = lifted.reshape(*lifted.shape[:2], n * n)
     weighted = flat * (bulk.label_weights[:, 0] / bulk.alpha0[:, None])[:, :, None]
     table = (flip(weighted) @ flat).reshape(-1, n**4)  # [a, c, b, d]: dg_cd moves dZ_ab
-    straight, crossed = _pair_places(n)  # and so does dg_dc
+    straight, crossed = pair_places(n, n)  # and so does dg_dc
     both = xp.take(table, straight, axis=1) + xp.take(table, crossed, axis=1)
     return np.eye(times.size) - both * (times / 2)
 
@@ -146,23 +165,24 @@ def _by_resolvent(bulk: Bulk, lifted: Float[Array, "batch J n n"]) -> Float[Arra
 def _force(
     state: State,
     pencil: Pencil,
+    block: Float[Array, "batch r r"],
     energy: Float[Array, "batch P columns"],
-    resolvent: Float[Array, "batch n2 columns"],
+    moved: Float[Array, "batch r2 columns"],
 ) -> Float[Array, "batch Y columns"]:
-    """The change of v: by the Newton step of (E, Z) in the first column, by y in the others."""
+    """The change of v: by the Newton step of (E, Z) in the first column, by y in the others.
+
+    ``block`` is Z_11, ``moved`` its change.
+    """
     xp = library_of(energy).xp
     (batch, count), r = energy.shape[:2], state.overlaps.shape[-1]
-    n = state.resolvent.shape[-1]
-    rows, columns, _ = triangle(n)
     _, _, times = triangle(r)
     inverse = pencil.inverse
-    inner = inverse @ state.resolvent[:, :r, :r] @ inverse
-    inside = (rows < r) & (columns < r)
+    inner = inverse @ block @ inverse
     plain = _congruence(inverse, inverse)
     mixed = _congruence(inverse, inner) + _congruence(inner, inverse)
     none = xp.zeros((batch, times.size, 1)), xp.zeros((batch, times.size, count))
     direct = xp.concatenate([none[0], mixed - plain, none[1]], 2)
-    by_matrix = (direct - plain @ resolvent[:, inside]) * times[:, None]
+    by_matrix = (direct - plain @ moved) * times[:, None]
     return xp.concatenate([by_matrix, -(pencil.theta / state.energy)[..., None] * energy], 1)
 
 
@@ -174,12 +194,3 @@ def _congruence(
     one = left[:, rows][:, :, rows] * right[:, columns][:, :, columns]
     other = left[:, rows][:, :, columns] * right[:, columns][:, :, rows]
     return one + other * (times == 2)
-
-
-@lru_cache(maxsize=32)
-def _pair_places(size: int) -> tuple[Int[Array, "n2 n2"], Int[Array, "n2 n2"]]:
-    """Where X_ac X_bd and X_ad X_bc stand in a table [a, c, b, d], for pairs a <= b and c <= d."""
-    rows, columns, _ = triangle(size)
-    (a, b), (c, d) = (rows[:, None], columns[:, None]), (rows[None], columns[None])
-    table = np.arange(size**4).reshape(size, size, size, size)
-    return table[a, c, b, d], table[a, d, b, c]

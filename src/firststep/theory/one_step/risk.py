@@ -29,6 +29,22 @@ c_l = w^1_l Q_l P + w^0_l Q_l psi_l/alpha0, l_p = (0, e_p U_p) and E_l[.] over t
                       + chi_p sum_l y_l^2 E_l[(b_p.Delta_l^T (G P + psi_l/alpha0))^2]}
     + (1/alpha0) sum_l E_l[(Q_l (G P + psi_l/alpha0))^2] : dg
     + (1/alpha0) sum_l (w^0_l Z_l - 2 F^T c_l)^T dZ Z_l.
+
+Inputs N(0, Omega): the sources along theta and tau = Omega theta are z_t and, with x = sum_l w^1_l
+Z_l, b = x - F^T eta/alpha0,
+
+    Pi = z_t^T Z_tt z_t + 2 z_t^T Z_ts b + b^T Z_ss b - (2/alpha0) (z_t + T_1 x)^T D eta
+         - (T_1/alpha0^2) eta^T diag(0, A2) eta + (1/alpha0) sum_l (...)       with Z = <varpi Z>
+
+With P = Phi_t^T z_t + Phi_s^T b, b~ = b - F^T d P and on every level s = z_t/sqrt varpi +
+sqrt varpi b~, p = Z(varpi) s, phi = F p + D s, p~ = p - sqrt varpi D d P, its change is as above
+with <sqrt varpi p~>_t for p in the sources z_j (and T_1 eta for eta there), with
+
+    <p_1 p_1^T/varpi>_t for p_1 p_1^T,   <(a_p.p~ - sqrt varpi l_p.eta/alpha0)^2>_t for the square
+
+and with w^0_l (<varpi phi phi^T>_t - P P^T) more in E_l[(G P + psi_l/alpha0)^2]; in z_t it is
+<p~/sqrt varpi>_t that stands with dM^-1 b_z/rho. The own output adds the source (xi/|v|, 0) on the
+levels, with the masses and (A/N) b^2 for t, to these three.
 """
 
 from __future__ import annotations
@@ -38,6 +54,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.library import library_of
+from firststep.theory.one_step.level_kicks import LevelKicks, on_levels
 from firststep.theory.one_step.mean import (
     Forms,
     coherent_energy,
@@ -48,9 +65,10 @@ from firststep.theory.one_step.mean import (
     rows_energy,
     smoother,
 )
-from firststep.theory.one_step.resolvent import Equations, equations
+from firststep.theory.one_step.resolvent import Equations, average, equations
 from firststep.theory.one_step.response import Response, respond
 from firststep.theory.one_step.system import State, System, apply, flip, solve_each, triangle
+from firststep.theory.one_step.term_risk import Given, Pull, pull_of_terms
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -60,7 +78,7 @@ class Outcome(NamedTuple):
     """Functions on the nodes, and the errors they have."""
 
     learned: Float[Array, "batch K"]  # m
-    linear_coefficient: Float[Array, "batch K"]  # t
+    linear_coefficient: Float[Array, "batch *m K"]  # t
     error: Float[Array, "batch K"]  # e, label noise included
     test_error: Float[Array, " batch"]  # label noise included
     training_error: Float[Array, " batch"]
@@ -88,7 +106,7 @@ class _Sources(NamedTuple):
     """What the fit leaves unexplained, g, and its projections."""
 
     g: Float[Array, "batch nodes"]
-    across: Float[Array, "batch r"]  # b_z
+    across: Float[Array, "batch mr"]  # b_z
     along: Float[Array, "batch r"]  # b_v
     norms: Float[Array, "batch P"]  # t_p
 
@@ -99,7 +117,7 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     solved = Solved.of(system, state)
     fit = projection(system, state, solved.at, solved.shapes, shrunk)
     (h0, h1, h2), rows = mean.target, row_vectors(system)
-    across = apply(bulk.basis, shrunk * h1)
+    across = _projected(bulk.basis, shrunk, h1)
     offset = apply(flip(rows), apply(solved.shapes.cross, across))
     size, nodes = h0.shape[-1], fit.root.shape[-1]
     wanted = xp.pad(h0, ((0, 0), (0, nodes - size)))
@@ -110,7 +128,10 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     # What the common mode adds to the error.
     shared = xp.sum(fitted[:, size:].reshape(m.shape[0], -1, size) ** 2, 1)
     t, by_weight = spread(solved, fit.root * nu, across)
-    deterministic = h2 - 2 * m * h0 + m**2 + shared - 2 * t * h1 - by_weight
+    crossed = t * h1
+    if h1.ndim == 3:  # of all directions
+        crossed = xp.sum(crossed, 1)
+    deterministic = h2 - 2 * m * h0 + m**2 + shared - 2 * crossed - by_weight
     shrinkage = shrunk / system.omega
     curvature = bulk_curvature(solved)
     if mean.dimension is not None:
@@ -128,15 +149,28 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     )
 
 
+def _projected(
+    basis: Float[Array, "batch r K"],
+    shrunk: Float[Array, "batch K"],
+    h1: Float[Array, "batch *m K"],
+) -> Float[Array, "batch mr"]:
+    """b_z = B S h1, of every direction."""
+    if h1.ndim == 2:
+        return apply(basis, shrunk * h1)
+    return ((shrunk[:, None] * h1) @ flip(basis)).reshape(h1.shape[0], -1)
+
+
 def spread(
-    solved: Solved, g: Float[Array, "batch nodes"], across: Float[Array, "batch r"]
-) -> tuple[Float[Array, "batch K"], Float[Array, "batch K"]]:
+    solved: Solved, g: Float[Array, "batch nodes"], across: Float[Array, "batch mr"]
+) -> tuple[Float[Array, "batch *m K"], Float[Array, "batch K"]]:
     """The linear coefficient t, and dJ/dS, of g = S (h0 - m) and b_z = B S h1."""
     system, shapes, r = solved.system, solved.shapes, solved.system.bulk.basis.shape[1]
     found = apply(row_vectors(system), g)
     sources = _Sources(g, across, found[:, :r], found[:, r:])
     force = apply(flip(shapes.cross), found) + apply(shapes.across, across)
     by_weight = apply(flip(system.overlap_map), _frozen_gradient(solved, sources))
+    if system.bulk.amplitudes is not None:
+        return force.reshape(force.shape[0], -1, r) @ system.bulk.basis, by_weight
     return apply(flip(system.bulk.basis), force), by_weight
 
 
@@ -156,11 +190,12 @@ class _Kicks(NamedTuple):
     psi: Float[Array, "batch J n"]  # psi_l
     share: Float[Array, "batch J n"]  # Q_l psi_l/alpha0
     eta: Float[Array, "batch n"]
-    p: Float[Array, "batch n"]
+    p: Float[Array, "batch n"]  # <sqrt varpi p~>_t where Omega is not 1
     big: Float[Array, "batch n"]  # P
     kick: Float[Array, "batch J n"]  # Q_l P
     c: Float[Array, "batch J n"]
     own: Float[Array, "batch n"]  # (xi/|v|, 0)
+    levels: LevelKicks | None  # where Omega is not 1
 
 
 def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y"]:
@@ -168,21 +203,17 @@ def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y
     system, state, at, response, _ = solved
     xp, mean = library_of(sources.g).xp, system.mean
     n, r = state.resolvent.shape[-1], system.bulk.basis.shape[1]
-    kicks = _kicks(solved, sources)
-    by_theta, by_z = _by_theta_and_resolvent(solved, kicks)
-    if mean.own_shift is not None:
-        by_z = by_z + mean.own_shift[:, None, None] * kicks.own[:, :, None] * kicks.own[:, None, :]
+    by_theta, by_z, by_norms, by_inverse = _pull(solved, sources)
     for fluctuation in mean.fluctuations:
         by_theta = by_theta + apply(fluctuation, sources.g) ** 2
     by_diagonal = xp.zeros_like(at.pencil.theta)
     if mean.dimension is not None:
         coherent, by_diagonal = _by_coherent(system, state, sources.g)
         by_theta = by_theta + coherent
-    if solved.shapes.sources is not None:
-        by_theta = by_theta + _by_norms(solved, kicks, sources.norms)
+    if by_norms is not None:
+        by_theta = by_theta + by_norms
     inverse = at.pencil.inverse
     rows, columns, times = triangle(r)
-    by_inverse = _by_inverse(system, sources, kicks)
     by_matrix = -(inverse @ by_inverse @ inverse)[:, rows, columns] * times
     explicit = xp.concatenate([by_matrix, by_diagonal], 1)
     rows, columns, times = triangle(n)
@@ -192,6 +223,20 @@ def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y
         - apply(flip(response.energy_by_overlap), by_energy)
         - apply(flip(response.resolvent_by_overlap), by_z[:, rows, columns] * times)
     )
+
+
+def _pull(solved: Solved, sources: _Sources) -> Pull:
+    """The explicit derivatives of J that come with Pi."""
+    system, state, at, _, shapes = solved
+    mean, (_, across, along, norms) = system.mean, sources
+    if system.bulk.amplitudes is not None:
+        return pull_of_terms(Given(system, state, at, shapes, across, along=along, norms=norms))
+    kicks = _kicks(solved, sources)
+    by_theta, by_z = _by_theta_and_resolvent(solved, kicks)
+    if mean.own_shift is not None and kicks.levels is None:
+        by_z = by_z + mean.own_shift[:, None, None] * kicks.own[:, :, None] * kicks.own[:, None, :]
+    by_norms = None if shapes.sources is None else _by_norms(solved, kicks, norms)
+    return Pull(by_theta, by_z, by_norms, _by_inverse(system, sources, kicks))
 
 
 def _kicks(solved: Solved, sources: _Sources) -> _Kicks:
@@ -213,10 +258,19 @@ def _kicks(solved: Solved, sources: _Sources) -> _Kicks:
     nodes = sum(y[:, :, None] ** (j + 1) * head[:, None] for j, head in enumerate(heads))
     psi = nodes @ shapes.phi
     kicked = apply(at.image.source, psi)  # Q_l psi_l
-    zeta = xp.pad(source, widen) + xp.einsum("bl,bln->bn", w[:, 1], nodes)
+    z_t, known = xp.pad(source, widen), shapes.known
+    x = xp.einsum("bl,bln->bn", w[:, 1], nodes)
     eta = xp.einsum("bl,bln->bn", w[:, 1], kicked)
-    a = zeta - (eta if frame is None else apply(flip(frame), eta)) / alpha0[:, None]
-    big = apply(flip(shapes.phi_teacher), a)
+    lowered = (eta if frame is None else apply(flip(frame), eta)) / alpha0[:, None]
+    levels = None
+    if known.excess is None:
+        a = z_t + x - lowered
+        p, big = apply(known.teacher, a), apply(flip(known.phi_teacher), a)
+    else:
+        b = x - lowered
+        big = apply(flip(known.phi_teacher), z_t) + apply(flip(known.phi_samples), b)
+        levels = on_levels(system, at, (z_t, b, apply(known.excess, big)), along)
+        p = levels.along_samples
     kick = apply(at.image.source, big[:, None])
     share = kicked / alpha0[:, None, None]
     return _Kicks(
@@ -224,11 +278,12 @@ def _kicks(solved: Solved, sources: _Sources) -> _Kicks:
         psi=psi,
         share=share,
         eta=eta,
-        p=apply(shapes.teacher, a),
+        p=p,
         big=big,
         kick=kick,
         c=w[:, 1, :, None] * kick + w[:, 0, :, None] * share,
         own=along,
+        levels=levels,
     )
 
 
@@ -244,6 +299,9 @@ def _by_theta_and_resolvent(
     mixed = flip(kicks.kick * w1) @ kicks.share
     total = flip(kicks.kick * w2) @ kicks.kick + mixed + flip(mixed)
     by_trace = (total + flip(kicks.share * w0) @ kicks.share) / alpha0[:, None, None]
+    if kicks.levels is not None:
+        spread_of = kicks.levels.spread(kicks.big)
+        by_trace = by_trace + _through_sources(at, w[:, 0] / alpha0[:, None], spread_of)
     back = kicks.c if pencil.frame is None else kicks.c @ pencil.frame  # rows F^T c_l
     half = flip(back) @ kicks.nodes
     by_z = (flip(kicks.nodes * w0) @ kicks.nodes - half - flip(half)) / alpha0[:, None, None]
@@ -251,17 +309,33 @@ def _by_theta_and_resolvent(
     seen_p = apply(turned, kicks.big[:, None]) @ flip(pencil.padded)
     seen_psi = apply(turned, kicks.psi) @ flip(pencil.padded) / alpha0[:, None, None]
     square = w2 * seen_p**2 + 2 * w1 * seen_p * seen_psi + w0 * seen_psi**2
+    if kicks.levels is not None:
+        turned_to = at.image.delta @ flip(pencil.padded)[:, None]  # Delta_l b_p
+        square = square + w0 * xp.sum(turned_to * (spread_of[:, None] @ turned_to), 2)
     rough = bulk.jitter * xp.einsum("bl,blp->bp", y**2, square)
-    direct = apply(pencil.ends, kicks.p)
-    if pencil.lower is None or pencil.frame is None:
-        return direct**2 + rough, by_z + by_trace
-    low, back_frame = pencil.lower, flip(pencil.frame)
-    direct = direct - apply(low, kicks.eta) / alpha0[:, None]
+    low = pencil.lower
+    by_eta = None if low is None else apply(low, kicks.eta) / alpha0[:, None]
+    if kicks.levels is None:
+        direct = apply(pencil.ends, kicks.p)
+        direct = (direct if by_eta is None else direct - by_eta) ** 2
+    else:
+        direct = kicks.levels.squares(pencil.ends, by_eta)
+    if low is None or pencil.frame is None:
+        return direct + rough, by_z + by_trace
+    back_frame = flip(pencil.frame)
     crossed = xp.sum((kicks.c @ flip(low)) * (kicks.nodes @ z @ flip(pencil.ends)), 1)
     s = pencil.ends @ z @ back_frame
-    by_theta = direct**2 - 2 * crossed / alpha0[:, None]
+    by_theta = direct - 2 * crossed / alpha0[:, None]
     by_theta = by_theta + xp.sum(((2 * s + low) @ by_trace) * low, -1)
     return by_theta + rough, by_z + back_frame @ by_trace @ pencil.frame
+
+
+def _through_sources(
+    at: Equations, weights: Float[Array, "batch J"], matrix: Float[Array, "batch n n"]
+) -> Float[Array, "batch n n"]:
+    """sum_l w_l Q_l X Q_l."""
+    source = at.image.source
+    return average(weights, flip(source) @ matrix[:, None] @ source)
 
 
 def _by_coherent(
@@ -295,7 +369,8 @@ def _by_norms(
     steady = kicks.p
     if pencil.frame is not None:
         second = np.arange(steady.shape[-1]) >= bulk.basis.shape[1]
-        steady = steady - xp.where(second, kicks.eta, 0.0) / alpha0[:, None]
+        size = alpha0 if bulk.levels is None else alpha0 / bulk.levels.teacher
+        steady = steady - xp.where(second, kicks.eta, 0.0) / size[:, None]
     seen = w[:, 0, :, None] * (kicks.nodes @ state.resolvent) - kicks.c @ flip(shapes.phi)
     weighted = w[:, 1, :, None] * steady[:, None] + seen / alpha0[:, None, None]
     pulls = [2 * xp.einsum("bl,bln->bn", y**j, weighted) for j in (1, 2, 3)]
@@ -311,5 +386,10 @@ def _by_inverse(system: System, sources: _Sources, kicks: _Kicks) -> Float[Array
     mean, r = system.mean, system.bulk.basis.shape[1]
     gamma, rho = mean.alignment[:, None, None], mean.misalignment[:, None, None]
     b_z, b_v, p1 = sources.across[:, :, None], sources.along[:, :, None], kicks.p[:, :r, None]
+    if kicks.levels is None:
+        squared = p1 @ flip(p1)
+    else:
+        p1 = kicks.levels.along_teacher[:, :r, None]
+        squared = kicks.levels.inner_squares(r)
     slanted = gamma / rho * (b_v @ flip(b_z)) - p1 @ flip(b_z) / rho
-    return b_z @ flip(b_z) - b_v @ flip(b_v) + p1 @ flip(p1) + slanted + flip(slanted)
+    return b_z @ flip(b_z) - b_v @ flip(b_v) + squared + slanted + flip(slanted)

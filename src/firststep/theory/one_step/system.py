@@ -4,8 +4,8 @@ What travels together is one object here: ``Bulk`` is what the resolvent of the 
 made of, ``Mean`` what the mean features are made of, and a ``System`` both of them with the
 numbers of the fit. All are tuples of arrays, of NumPy or of JAX, whose leading axis ``batch``
 counts problems; an array without it is shared by all of them. Axes: P readout values, K nodes of
-kappa, J nodes of the label, r functions in the basis of mu1, n = r or 2 r the size of the pencil,
-Y = r (r + 1)/2 + P the number of overlaps.
+kappa, s levels of the inputs' covariance, J nodes of the label, r functions in the basis of mu1,
+n = r or 2 r the size of the pencil, Y = r (r + 1)/2 + P the number of overlaps.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float, Int
 
 
+class Levels(NamedTuple):
+    """The covariance Omega of the inputs: levels varpi, and averages over them (``medium``)."""
+
+    value: Float[Array, "batch s"]  # varpi
+    mass: Float[Array, "batch s"]  # of <.>
+    share: Float[Array, "batch s"]  # of <.>_t
+    teacher: Float[Array, " batch"]  # T_1
+
+
 class Bulk(NamedTuple):
     """What the equations (g) and (E) of ``resolvent`` are made of."""
 
@@ -36,13 +45,16 @@ class Bulk(NamedTuple):
     labels: Float[Array, "batch J"]  # y
     label_weights: Float[Array, "batch 3 J"]  # w^0, w^1, w^2
     alpha0: Float[Array, " batch"]
+    levels: Levels | None  # None where Omega = 1
+    # A, with w^{ab} = A_a A_b, of a teacher of m > 1 directions; None for one
+    amplitudes: Float[Array, "batch m1 J"] | None = None
 
 
 class Target(NamedTuple):
-    """The teacher given kappa: t = s*(gamma kappa + rho z)."""
+    """The teacher given kappa: t = s*(gamma kappa + rho z), or a sum of terms."""
 
     h0: Float[Array, "batch K"]  # E t
-    h1: Float[Array, "batch K"]  # E[z t]
+    h1: Float[Array, "batch *m K"]  # E[z t]; of m > 1 directions E[zeta_a t], with an axis of them
     h2: Float[Array, "batch K"]  # E t^2 + noise^2
 
 
@@ -62,7 +74,8 @@ class Mean(NamedTuple):
     vector_products: Float[Array, "batch 3 3"] | None  # X[yhat^i] . X[yhat^j]
     dimension: Float[Array, " batch"] | None  # d; None for infinity
     free: Float[Array, "batch K functions"] | None  # fitted freely, where mu0 spans all of them
-    own_shift: Float[Array, " batch"] | None  # eps^2, where the own output counts: at finite d
+    # eps^2, or (A/N) b^2 on the levels, where the own output counts: at finite d
+    own_shift: Float[Array, " batch"] | Float[Array, "batch s"] | None
     # at_p sqrt(pi_p phi_p/A): the share of the rows along the readout, which the spike has.
     along_readout: Float[Array, "batch P"] | None
 
