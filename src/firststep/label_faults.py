@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -11,6 +11,11 @@ from firststep.activations import Activation
 from firststep.errors import Fault
 from firststep.label_laws import LabelLaw
 from firststep.losses import Loss
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+_RAREST = 1e-8  # chance of a class: no data set that fits in a machine has it
 
 
 class Asked(Protocol):
@@ -56,25 +61,40 @@ def of_the_labels(problem: Asked) -> Iterator[Fault]:
     if problem.labels.kind == "logit" and problem.noise > 0:
         hint = "its labels are random by themselves"
         yield Fault("noise", f"0 with labels {law}", f"{problem.noise:g}", hint)
-    if problem.labels.kind == "sign" and problem.noise == 0:
+    if problem.labels.is_binary:
         yield from _of_one_class(problem)
 
 
 def _of_one_class(problem: Asked) -> Iterator[Fault]:
-    """The range of the teacher, on inputs of which none is rarer than 1e-8."""
+    """The range of the teacher, on inputs of which none is rarer than 1e-8; where labels are
+    random without flips, a class that is rarer than that.
+    """
     points = np.unique(np.concatenate([np.linspace(-5.6, 5.6, 4001), problem.teacher.kinks]))
     with np.errstate(all="ignore"):
         values = problem.teacher.evaluate(points)
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    if low < problem.threshold < high:
+    is_sure = problem.labels.kind == "sign" and problem.noise == 0
+    has_both = low < problem.threshold < high
+    if has_both or (not is_sure and _rarer(problem, points, values) >= _RAREST):
         return
     seen = f"the teacher is from {low:.4g} to {high:.4g}, so all labels are of one class"
+    law, near = f"labels {problem.labels.kind}", "between" if is_sure else "near or between"
     if problem.threshold == 0:
-        allowed = "a function that changes its sign, with labels sign"
+        allowed = f"a function that changes its sign, with {law}"
         yield Fault("teacher", allowed, str(problem.teacher), f"{seen}; try a threshold")
     else:
-        allowed = f"between {low:.4g} and {high:.4g}, the range of the teacher"
+        allowed = f"{near} {low:.4g} and {high:.4g}, the range of the teacher"
         yield Fault("threshold", allowed, f"{problem.threshold:g}", "all labels are of one class")
+
+
+def _rarer(problem: Asked, points: Float[Array, " z"], values: Float[Array, " z"]) -> float:
+    """The chance of the rarer class, but for flips."""
+    with np.errstate(all="ignore"):
+        chance = problem.labels.probability(
+            values, noise=problem.noise, threshold=problem.threshold, flip=0.0
+        )
+    mass = np.exp(-(points**2) / 2) * np.gradient(points) / np.sqrt(2 * np.pi)
+    return float(min(np.nansum(mass * chance), np.nansum(mass * (1 - chance))))
 
 
 def of_the_losses(problem: Asked) -> Iterator[Fault]:

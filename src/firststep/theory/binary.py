@@ -95,6 +95,11 @@ class BinaryLabels:
         """E[y | u] = 2 pi - 1."""
         return 2 * self.probability(u) - 1
 
+    def label_variance(self, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Var(y | u) = 4 pi (1 - pi)."""
+        plus = self.probability(u)
+        return 4 * plus * (1 - plus)
+
     @property
     def is_step(self) -> bool:
         """Whether pi is a step function."""
@@ -161,8 +166,7 @@ class BinaryLabels:
         if self.is_step and self.is_sure:
             return 0 * shift + (1 - (1 - 2 * self.flip) ** 2)
         width = 0 * shift + scale
-        found = shifted_moments(self.mean, shift, width, self.cuts, _OUTER)
-        return 1 - found.mean**2 - (width * found.slope) ** 2 - found.scatter
+        return shifted_moments(self.label_variance, shift, width, self.cuts, _OUTER).mean
 
     @cached_property
     def total_variance(self) -> float:
