@@ -280,9 +280,9 @@ def square_slope(slope: Float[Array, "*terms K"]) -> Float[Array, " K"]:
 
 
 def tame(output: Output) -> Output:
-    """V not below 1e-6 of its largest, and v above t^2."""
+    """V not below 1e-6 of its largest (which at enormous ridges is rounding), and v above t^2."""
     xp = library_of(output.mean).xp
-    least = SMALLEST_LEVERAGE * xp.max(output.leverage)
+    least = SMALLEST_LEVERAGE * xp.maximum(xp.max(output.leverage), 1e-300)
     return output._replace(
         leverage=xp.maximum(output.leverage, least),
         variance=xp.maximum(output.variance, square_slope(output.slope) * (1 + 1e-9) + 1e-300),
