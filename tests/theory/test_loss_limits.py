@@ -180,6 +180,22 @@ def test_networks_on_many_samples_are_their_layers(case: dict[str, Any]) -> None
     assert found.test_loss < predict(problem.replace(alpha=10)).test_loss
 
 
+@pytest.mark.parametrize("laws", [{"noise": 1e-3}, {"noise": 0.02}, {"labels": "logit:300"}])
+def test_little_noise_is_nearly_none(laws: dict[str, Any]) -> None:
+    """It moves the labels of inputs near the threshold, where a fit is undecided: by its square.
+    The error that nothing beats is arctan(noise)/pi, or about log(2)/slope times a density.
+    """
+    problem = asked(teacher="z", loss="logistic")
+    without, found = predict(problem), predict(problem.replace(**laws))
+    size = problem.replace(**laws).noise or math.pi / math.sqrt(3) / 300
+    assert 0 < found.error_rate / without.error_rate - 1 < 5 * size**2
+    assert 0 < found.test_loss / without.test_loss - 1 < 10 * size**2
+    least = math.atan(size) / math.pi
+    if "labels" in laws:
+        least = 2 * math.log(2) / 300 / math.sqrt(2 * math.pi)
+    assert found.bayes_error_rate == pytest.approx(least, rel=1e-4)
+
+
 # Strong ridges and mirror images ------------------------------------------------------------------
 
 
