@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _PANELS = 136  # over +-8.5: some 1e-12 for what varies over a tenth
 _NODES = 8
+_AROUND = 0.06 * 3.0 ** -np.arange(16)  # of a change of the guess: with little noise it is sudden
 
 
 def least_error(
@@ -25,7 +26,8 @@ def least_error(
     The best guess is the likelier label; panels are split at ``kinks`` and where that changes.
     """
     guess = jumps_of(lambda u: np.sign(probability(u) - 0.5), kinks)
-    inside = [x for x in (*kinks, *guess.places) if abs(x) < REACH]
+    around = [r + side * x for r in guess.places for x in _AROUND for side in (-1, 1)]
+    inside = [x for x in (*kinks, *guess.places, *around) if abs(x) < REACH]
     edges = np.unique(np.concatenate([np.linspace(-REACH, REACH, _PANELS + 1), inside]))
     u, mass = gaussian_panels(edges, _NODES)
     above = probability(u)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -11,6 +11,11 @@ from firststep.activations import Activation
 from firststep.errors import Fault
 from firststep.label_laws import LabelLaw
 from firststep.losses import Loss
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+_RAREST = 1e-8  # chance of a class: no data set that fits in a machine has it
 
 
 class Asked(Protocol):
@@ -61,31 +66,53 @@ def of_the_labels(problem: Asked) -> Iterator[Fault]:
     if problem.labels.kind == "logit" and problem.noise > 0:
         hint = "its labels are random by themselves"
         yield Fault("noise", f"0 with labels {law}", f"{problem.noise:g}", hint)
-    if problem.labels.kind == "sign" and problem.noise == 0:
+    if problem.labels.is_binary:
         yield from _of_one_class(problem)
 
 
 def _of_one_class(problem: Asked) -> Iterator[Fault]:
-    """The range of the teacher, on inputs of which none is rarer than 1e-8."""
+    """The range of the teacher, on inputs of which none is rarer than 1e-8; where labels are
+    random without flips, a class that is rarer than that.
+    """
     ends = [_ends(each) for each in (problem.teacher, *problem.teacher_terms)]
     low, high = (sum(column) for column in zip(*ends, strict=True))  # of independent directions
-    if low < problem.threshold < high:
+    is_sure = problem.labels.kind == "sign" and problem.noise == 0
+    has_both = low < problem.threshold < high
+    if has_both or (not is_sure and (problem.teacher_terms or _rarer(problem) >= _RAREST)):
         return
     seen = f"the teacher is from {low:.4g} to {high:.4g}, so all labels are of one class"
+    law, near = f"labels {problem.labels.kind}", "between" if is_sure else "near or between"
     if problem.threshold == 0:
-        allowed = "a function that changes its sign, with labels sign"
+        allowed = f"a function that changes its sign, with {law}"
         given = " + ".join(map(str, (problem.teacher, *problem.teacher_terms)))
         yield Fault("teacher", allowed, given, f"{seen}; try a threshold")
     else:
-        allowed = f"between {low:.4g} and {high:.4g}, the range of the teacher"
+        allowed = f"{near} {low:.4g} and {high:.4g}, the range of the teacher"
         yield Fault("threshold", allowed, f"{problem.threshold:g}", "all labels are of one class")
 
 
+def _points(function: Activation) -> Float[Array, " z"]:
+    return np.unique(np.concatenate([np.linspace(-5.6, 5.6, 4001), function.kinks]))
+
+
 def _ends(function: Activation) -> tuple[float, float]:
-    points = np.unique(np.concatenate([np.linspace(-5.6, 5.6, 4001), function.kinks]))
     with np.errstate(all="ignore"):
-        values = function.evaluate(points)
+        values = function.evaluate(_points(function))
     return float(np.nanmin(values)), float(np.nanmax(values))
+
+
+def _rarer(problem: Asked) -> float:
+    """The chance of the rarer class, but for flips."""
+    points = _points(problem.teacher)
+    with np.errstate(all="ignore"):
+        chance = problem.labels.probability(
+            problem.teacher.evaluate(points),
+            noise=problem.noise,
+            threshold=problem.threshold,
+            flip=0.0,
+        )
+    mass = np.exp(-(points**2) / 2) * np.gradient(points) / np.sqrt(2 * np.pi)
+    return float(min(np.nansum(mass * chance), np.nansum(mass * (1 - chance))))
 
 
 def of_the_losses(problem: Asked) -> Iterator[Fault]:

@@ -69,7 +69,8 @@ def label_law(source: object) -> LabelLaw:
     if name not in KINDS:
         raise InvalidParameter("labels", ALLOWED, source, nearest(name, KINDS))
     if (name == "logit") != bool(colon):
-        raise InvalidParameter("labels", ALLOWED, source, "only logit has a slope: logit:SLOPE")
+        hint = "write logit:SLOPE" if name == "logit" else "only logit has a slope: logit:SLOPE"
+        raise InvalidParameter("labels", ALLOWED, source, hint)
     if not colon:
         return LabelLaw(name)
     try:

@@ -193,8 +193,8 @@ class Quantile(_Residual):
     is_smooth = False
 
     def __post_init__(self) -> None:
-        theta = number("loss", self.theta, 0, strict=True)
-        if not theta < 1:
+        theta = number("loss", self.theta, -math.inf)
+        if not 0 < theta < 1:
             raise InvalidParameter("loss", "quantile:THETA with THETA between 0 and 1", theta)
         object.__setattr__(self, "theta", theta)
 
@@ -383,4 +383,4 @@ def loss_of(source: object, parameter: str = "loss") -> Loss:
     try:
         return kind(value)  # type: ignore[call-arg]  # those with a parameter take it
     except InvalidParameter as error:
-        raise error.at(parameter) from None
+        raise InvalidParameter(parameter, error.faults[0].allowed, source) from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
+from scipy.stats import norm
 
 from firststep.activations import activation
 from firststep.label_laws import label_law
@@ -23,6 +25,7 @@ BINARY = {
     "sign": BinaryLabels(activation("tanh"), label_law("sign"), threshold=0.3, flip=0.1),
     "jumps": BinaryLabels(activation("z**3 - z"), label_law("sign"), threshold=0.1),
     "noisy": BinaryLabels(activation("tanh"), label_law("sign"), noise=0.4),
+    "steep": BinaryLabels(activation("z**3 - z"), label_law("sign"), noise=0.004, threshold=0.1),
     "logit": BinaryLabels(activation("z"), label_law("logit:3"), threshold=-0.2, flip=0.05),
 }
 REAL = {
@@ -35,6 +38,24 @@ CASES = [(loss, labels) for loss in MARGIN for labels in BINARY.values()]
 CASES += [(loss, labels) for loss in RESIDUAL for labels in REAL.values()]
 NAMES = [f"{loss}-{name}" for loss in MARGIN for name in BINARY]
 NAMES += [f"{loss}-{name}" for loss in RESIDUAL for name in REAL]
+
+
+@pytest.mark.parametrize("noise", [1e-6, 0.003, 0.04, 0.1, 0.3])
+def test_a_line_with_any_noise_is_known(noise) -> None:
+    """P(y = 1 | u) = Phi((u - tau)/noise) over Gaussians: another Phi; nothing is too steep."""
+    tau, w = 0.3, np.linspace(-8, 8, 33)
+    labels = BinaryLabels(activation("z"), label_law("sign"), noise=noise, threshold=tau)
+    spread = np.sqrt(1 + noise**2)
+    exact = [ndtr(-tau / spread), norm.pdf(tau / spread) / spread]
+    np.testing.assert_allclose(labels.moments[:2, 0], exact, atol=1e-12)
+    for share, scale in ((0.3, 0.8), (0.99, 0.8), (0.3, 0.01)):
+        rest = np.sqrt(1 - share**2)
+        width = np.sqrt((scale * rest) ** 2 + noise**2)
+        x = (0.2 + scale * share * w - tau) / width
+        along = share * w * ndtr(x) + rest * (scale * rest / width) * norm.pdf(x)
+        found = labels.given(w, np.full_like(w, share), np.full_like(w, 0.2), scale)
+        np.testing.assert_allclose(found.plus, ndtr(x), atol=1e-12)
+        np.testing.assert_allclose(found.along, along, atol=1e-12)
 
 
 def channel(loss, labels):

@@ -12,7 +12,15 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from firststep import FirstLayer, FirststepError, Problem, first_layer, predict, predict_features
+from firststep import (
+    FirstLayer,
+    FirststepError,
+    NotConverged,
+    Problem,
+    first_layer,
+    predict,
+    predict_features,
+)
 from firststep.given_layer import GivenLayer
 from firststep.theory.channel import Channel, Output
 from firststep.theory.given_layer.loss_fit import LossFit
@@ -172,6 +180,22 @@ def test_networks_on_many_samples_are_their_layers(case: dict[str, Any]) -> None
     assert found.test_loss < predict(problem.replace(alpha=10)).test_loss
 
 
+@pytest.mark.parametrize("laws", [{"noise": 1e-3}, {"noise": 0.02}, {"labels": "logit:300"}])
+def test_little_noise_is_nearly_none(laws: dict[str, Any]) -> None:
+    """It moves the labels of inputs near the threshold, where a fit is undecided: by its square.
+    The error that nothing beats is arctan(noise)/pi, or about log(2)/slope times a density.
+    """
+    problem = asked(teacher="z", loss="logistic")
+    without, found = predict(problem), predict(problem.replace(**laws))
+    size = problem.replace(**laws).noise or math.pi / math.sqrt(3) / 300
+    assert 0 < found.error_rate / without.error_rate - 1 < 5 * size**2
+    assert 0 < found.test_loss / without.test_loss - 1 < 10 * size**2
+    least = math.atan(size) / math.pi
+    if "labels" in laws:
+        least = 2 * math.log(2) / 300 / math.sqrt(2 * math.pi)
+    assert found.bayes_error_rate == pytest.approx(least, rel=1e-4)
+
+
 # Strong ridges and mirror images ------------------------------------------------------------------
 
 
@@ -183,13 +207,34 @@ def test_strong_ridges_make_all_losses_of_networks_one(
     case: dict[str, Any], dimension: float, ridge: float
 ) -> None:
     """Only dl/df at 0 counts: square, squared hinge, and logistic at a quarter. (A hinge at half is
-    one for given layers; of networks it is NotConverged where no margin is reached.)
+    one for given layers; of networks it is not returned where no margin is reached.)
     """
     scales, numbers = {"square": 1, "squared-hinge": 1, "logistic": 0.25}, []
     for loss, by in scales.items():
         found = predict(asked(loss=loss, ridge=ridge * by, dimension=dimension, **case))
         numbers.append((found.error_rate, found.training_error_rate, found.output_alignment))
     np.testing.assert_allclose(numbers, np.broadcast_to(numbers[0], (3, 3)), rtol=3e-4)
+
+
+@pytest.mark.parametrize("loss", ["square", *MARGINS])
+def test_enormous_ridges_have_their_limit_or_no_number(loss: str) -> None:
+    """Random features then classify by sum_i y_i phi_i.phi: with q = E y u, of
+    c1^2 q beta/sqrt(c1^2 q^2 (c1^2 beta (1 + beta) + c beta) + (beta/alpha) tr Omega^2/N) the
+    alignment, which is nan where what the fit says is rounding; so is an error rate.
+    """
+    problem = asked(loss=loss, step=0)
+    alpha, beta, q = problem.alpha, problem.beta, math.sqrt(2 / math.pi)
+    c1, rest = (float(x) for x in moments(problem)[1:3])
+    share = c1**4 * (1 + beta) + 2 * c1**2 * rest + rest**2
+    square = c1**2 * q**2 * (c1**2 * beta * (1 + beta) + rest * beta) + beta / alpha * share
+    limit = math.acos(c1 * c1 * q * beta / math.sqrt(square)) / math.pi
+    found = predict(problem, ridge=np.array([2e1, 5e3, 1e9]))
+    known = found.error_rate[np.isfinite(found.error_rate)]
+    assert 1 <= len(known) <= 2
+    np.testing.assert_allclose(known[1:], limit, rtol=5e-3)
+    if loss == "square":
+        with pytest.raises(NotConverged, match="try a smaller one"):
+            predict(problem, ridge=1e12, step=1)
 
 
 @pytest.mark.parametrize("loss", MARGINS)

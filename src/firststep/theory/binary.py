@@ -11,12 +11,14 @@ u = a + b zeta with zeta = c w + sqrt(1 - c^2) zeta', over zeta':
     P+(w) = E pi = p + (1 - 2 p) [L + sum_j J_j Phi(x_j)]
     Z+(w) = E zeta pi = c w P+ + (1 - 2 p) sqrt(1 - c^2) sum_j J_j phi(x_j).
 
-Any other pi is integrated over zeta'.
+Any other pi is integrated over zeta', split around the r_j where it rises steeply: with little
+noise, or a large slope of the logit.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,6 +39,15 @@ if TYPE_CHECKING:
 
 _INNER = 80  # nodes of the integral over zeta' where nothing is narrow
 _OUTER = 240  # of integrals over zeta that are done once
+# Where pi rises within less than this, its integrals are split there: wider ones are resolved
+# without. In widths, where: beyond the last Phi and the sigmoid are constant to 1e-13.
+_NARROW = 0.06
+_SPLITS = {"sign": (2.5, 8.0), "logit": (3.0, 10.0, 30.0)}
+_REACH = 6.5  # of such places: what is beyond is some 1e-10
+_WIDE = 0.2  # from which on _INNER nodes are enough: 1e-11
+_LEAST_WIDTH = 1e-9  # of such a rise
+_STEEPEST = 100.0  # slope of a teacher that is looked at
+_EACH = 20  # of the nodes between two splits
 
 
 class Given(NamedTuple):
@@ -68,6 +79,13 @@ class BinaryLabels:
     noise: float = 0.0
     threshold: float = 0.0
     flip: float = 0.0
+    # Where pi rises steeply without a jump, (place, width): of a noise that is known. A copy with
+    # another noise keeps them, as derivatives by it ask for.
+    narrow: tuple[tuple[float, float], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.narrow is None:
+            object.__setattr__(self, "narrow", tuple(self._rises()))
 
     @classmethod
     def of(cls, problem: Problem) -> BinaryLabels:
@@ -95,6 +113,11 @@ class BinaryLabels:
         """E[y | u] = 2 pi - 1."""
         return 2 * self.probability(u) - 1
 
+    def label_variance(self, u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Var(y | u) = 4 pi (1 - pi)."""
+        plus = self.probability(u)
+        return 4 * plus * (1 - plus)
+
     @property
     def is_step(self) -> bool:
         """Whether pi is a step function."""
@@ -103,8 +126,36 @@ class BinaryLabels:
     @cached_property
     def cuts(self) -> tuple[float, ...]:
         """Where pi jumps or bends."""
-        crossings = self.jumps.places if self.is_step else np.empty(0)
-        return tuple(sorted({*map(float, crossings), *self.teacher.kinks}))
+        splits = [0.0] if self.is_step else [x for a in _SPLITS[self.law.kind] for x in (-a, a)]
+        around = {place + x * width for place, width in self.rises for x in splits}
+        return tuple(sorted({*around, *self.teacher.kinks}))
+
+    @cached_property
+    def rises(self) -> tuple[tuple[float, float], ...]:
+        """Where pi jumps or rises steeply: places and widths."""
+        if self.is_step:
+            return tuple((float(place), 0.0) for place in self.jumps.places)
+        return tuple(one for one in self.narrow or () if one[1] < _NARROW)
+
+    @cached_property
+    def inner_nodes(self) -> int:
+        """Of the integral over zeta'."""
+        if self.rises:
+            return max(_INNER, _EACH * (1 + len(self.cuts)))
+        return math.ceil(_INNER * max([1.0, *(_WIDE / width for _, width in self.narrow or ())]))
+
+    def _rises(self) -> Iterator[tuple[float, float]]:
+        """Where the teacher crosses the threshold, and how soon it is beyond by the noise."""
+        unit = 1 / self.law.slope if self.law.kind == "logit" else self.noise
+        if not isinstance(unit, float | int) or not 0 < unit < _WIDE * _STEEPEST:
+            return
+        widths = np.geomspace(_LEAST_WIDTH, _WIDE, 200)
+        for place in map(float, self.jumps.places):
+            sides = self.teacher.evaluate(place + np.stack([-widths, widths]))
+            beyond = np.abs(sides - self.threshold).max(0) >= unit
+            # a jump of the teacher is one of its kinks
+            if abs(place) < _REACH and np.any(beyond[1:]) and not beyond[0]:
+                yield place, float(widths[np.argmax(beyond)])
 
     @cached_property
     def jumps(self) -> Jumps:
@@ -133,7 +184,7 @@ class BinaryLabels:
         rest = lib.xp.sqrt(1 - share**2)
         place, width = shift + scale * share * w, scale * rest
         if not self.is_step:
-            found = shifted_moments(self.probability, place, width, self.cuts, _INNER)
+            found = shifted_moments(self.probability, place, width, self.cuts, self.inner_nodes)
             return Given(found.mean, share * w * found.mean + rest * width * found.slope)
         start, places, sizes = self.jumps
         above, density = start + 0 * w, 0 * w
@@ -161,8 +212,7 @@ class BinaryLabels:
         if self.is_step and self.is_sure:
             return 0 * shift + (1 - (1 - 2 * self.flip) ** 2)
         width = 0 * shift + scale
-        found = shifted_moments(self.mean, shift, width, self.cuts, _OUTER)
-        return 1 - found.mean**2 - (width * found.slope) ** 2 - found.scatter
+        return shifted_moments(self.label_variance, shift, width, self.cuts, _OUTER).mean
 
     @cached_property
     def total_variance(self) -> float:

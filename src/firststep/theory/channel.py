@@ -154,11 +154,12 @@ class Channel:
         edges = [0 * root + x for x in np.linspace(-REACH, REACH, _PANELS + 1)]
         places_of_bends = bends(self.loss, output.leverage, at_zero)
         edges += [(f - output.mean) / root for f in places_of_bends]
-        if self.labels.is_step:
+        if self.labels.rises:
             tilt = self.scale * share
             flat = xp.abs(tilt) < 1e-9
-            width = self.scale * xp.sqrt(1 - share**2)
-            for r in self.labels.jumps.places:
+            rest = self.scale**2 * (1 - share**2)
+            for r, own in self.labels.rises:
+                width = xp.sqrt(rest + own**2)
                 places = [r - self.shift + x * width for x in (-2.0, 0.0, 2.0)]
                 edges += [xp.where(flat, _FAR, x / xp.where(flat, 1.0, tilt)) for x in places]
         bounds = xp.sort(xp.clip(xp.stack(edges, -1), -REACH, REACH), -1)
@@ -280,9 +281,9 @@ def square_slope(slope: Float[Array, "*terms K"]) -> Float[Array, " K"]:
 
 
 def tame(output: Output) -> Output:
-    """V not below 1e-6 of its largest, and v above t^2."""
+    """V not below 1e-6 of its largest (which at enormous ridges is rounding), and v above t^2."""
     xp = library_of(output.mean).xp
-    least = SMALLEST_LEVERAGE * xp.max(output.leverage)
+    least = SMALLEST_LEVERAGE * xp.maximum(xp.max(output.leverage), 1e-300)
     return output._replace(
         leverage=xp.maximum(output.leverage, least),
         variance=xp.maximum(output.variance, square_slope(output.slope) * (1 + 1e-9) + 1e-300),

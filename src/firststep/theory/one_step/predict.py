@@ -33,7 +33,7 @@ from firststep.theory.one_step.question import (
     numbers_of,
     refuse_unknown,
 )
-from firststep.theory.one_step.solve import Point, solve
+from firststep.theory.one_step.solve import RESOLVED_LOSS, Point, solve
 from firststep.theory.one_step.solve_loss import LossSolver
 from firststep.theory.one_step.step_noise import check_noise
 from firststep.theory.step import StepConstants, plain_gradient_square
@@ -186,6 +186,9 @@ def step_constants(
 def _failure(result: Prediction) -> str:
     point = result.points[0]
     if result.status == NOT_RESOLVED:
+        if result.problem.labels.is_binary and point.rounding > RESOLVED_LOSS:
+            small = "with a ridge so large the fit says so little that its error rate is rounding"
+            return f"{small}, and no number is returned; try a smaller one: it hardly matters there"
         error = point.quadrature_error / max(abs(point.risk), 1e-300)
         known = f"the risk is known to a relative {error:.1e} only, and is not returned"
         hint = "try a smaller step or a smoother activation"

@@ -52,6 +52,9 @@ RESOLVED_LOSS = 1e-3  # the same with another loss, where the numbers are losses
 REACH = 6.4  # of kappa in error rates: beyond, the tails of the variance are rounding
 SQUARE = loss_of("square")
 ROUGH = 1e-9  # residual of the coarse solution: its risk need not be better than RESOLVED
+# Of v, in units of E (g/s)^2 (the square loss: of the error): it is what is left of such terms, and
+# next to nothing at enormous ridges. Found beside the limits of error rates; at most twice that.
+ROUNDING = 5e-16
 _POWER = 1.7  # of the gap between coarse and fine nodes in the error of the fine ones
 _LEVELS = 4  # of refinement: beyond, a fine rule is worse conditioned than it is accurate
 _CHUNK = 4_000_000  # student evaluations at once: 32 MB
@@ -103,6 +106,7 @@ class Point:
     # With another loss than the square, or a free constant:
     output: Output | None = None  # what the fit says on a new sample
     fitted: Report | None = None
+    rounding_of_fit: float = 0.0  # relative, of its v
 
     @property
     def degrees_of_freedom(self) -> float:
@@ -115,19 +119,36 @@ class Point:
     def report(self) -> Report:
         """Losses and error rates; for the square loss without new equations.
 
-        V = omega/S - 1 and v = e - h2 + 2 m h0 - m^2 + 2 t h1.
+        V = omega/S - 1 and v = e - h2 + 2 m h0 - m^2 + 2 t h1. What knows no scale of the output,
+        error rates and alignment, is nan where v is rounding.
         """
         assert self.channel is not None
         if self.fitted is not None:
-            return self.fitted
-        if isinstance(self.channel, AcrossTerms):
+            found = self.fitted
+        elif isinstance(self.channel, AcrossTerms):
             return self._report_of_terms(self.channel)
+        else:
+            m, t, inside = self.learned, self.linear_coefficient, np.abs(self.kappa) <= REACH
+            output = Output(self.omega / self.shrunk - 1, m, t, self._variance)
+            channel = replace(self.channel, shift=self.channel.shift[inside])
+            found = on_a_line(channel, each(lambda x: x[inside], output), self.kappa[inside])
+        if self.rounding <= RESOLVED_LOSS:
+            return found
+        of_no_scale = ("error_rate", "training_error_rate", "output_alignment")
+        return found._replace(**dict.fromkeys(of_no_scale, math.nan))
+
+    @property
+    def _variance(self) -> Float[Array, " K"]:
         (h0, h1, h2), m, t = self.target, self.learned, self.linear_coefficient
-        variance = self.error - h2 + 2 * m * h0 - m**2 + 2 * t * h1
-        inside = np.abs(self.kappa) <= REACH
-        output = Output(self.omega / self.shrunk - 1, m, t, variance)
-        channel = replace(self.channel, shift=self.channel.shift[inside])
-        return on_a_line(channel, each(lambda x: x[inside], output), self.kappa[inside])
+        return self.error - h2 + 2 * m * h0 - m**2 + 2 * t * h1
+
+    @cached_property
+    def rounding(self) -> float:
+        """The relative error of v that rounding makes."""
+        if self.fitted is not None:
+            return self.rounding_of_fit
+        size, left = (float(self.omega @ row) for row in (self.error, self._variance))
+        return ROUNDING * size / max(left, 1e-300)
 
     def _report_of_terms(self, across: AcrossTerms) -> Report:
         """The same of a teacher of several directions; u is the coordinate of its first term."""
@@ -160,6 +181,10 @@ class Point:
 
     @property
     def resolved(self) -> bool:
+        known = self.channel
+        is_binary = isinstance(known, Channel) and isinstance(known.labels, BinaryLabels)
+        if is_binary and self.rounding > RESOLVED_LOSS:
+            return False
         if self.fitted is not None:
             return self.quadrature_error <= RESOLVED_LOSS * abs(self.fitted.test_loss) + 1e-12
         return self.quadrature_error <= RESOLVED * abs(self.risk) + 1e-12

@@ -28,7 +28,7 @@ from firststep.theory.one_step.model_error import Doubts, StepDoubts, doubts_of,
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import Resolution, Rules, choose, rules_for
 from firststep.theory.one_step.question import Model, Numbers
-from firststep.theory.one_step.solve import Point, label_variance, labels_of
+from firststep.theory.one_step.solve import ROUNDING, Point, label_variance, labels_of
 from firststep.theory.one_step.system import System
 
 if TYPE_CHECKING:
@@ -243,6 +243,8 @@ class LossSolver:
         system, channel, (_, m, t, v) = fine.system, fine.channel, fine.found.output
         target = take(system.mean.target, 0)
         h0, h1, h2 = target
+        pull, omega = fine.fit.pull(fine.found.output), system.omega
+        size = float(omega @ pull.square) / float(omega @ pull.slope) ** 2
         return Point(
             resolution=fine.resolution,
             risk=fine.report.risk,
@@ -250,8 +252,8 @@ class LossSolver:
             residual=fine.found.residual,
             iterations=evaluations,
             kappa=system.mean.kappa,
-            omega=system.omega,
-            shrunk=system.omega * fine.fit.pull(fine.found.output).slope,
+            omega=omega,
+            shrunk=omega * pull.slope,
             learned=m,
             linear_coefficient=t,
             error=h2 - 2 * (m * h0 + t * h1) + m**2 + v,
@@ -261,6 +263,7 @@ class LossSolver:
             channel=channel,
             output=fine.found.output,
             fitted=fine.report,
+            rounding_of_fit=ROUNDING * size / max(float(omega @ v), 1e-300),
         )
 
 
