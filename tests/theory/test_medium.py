@@ -236,7 +236,12 @@ def test_zero_eigenvalues_keep_their_mass() -> None:
 
 def test_the_limit_is_that_of_many_dimensions() -> None:
     problem = Problem(
-        student="tanh", teacher="sin", alpha=1, beta=1, inputs="two-level:3:0.37", dimension=math.inf
+        student="tanh",
+        teacher="sin",
+        alpha=1,
+        beta=1,
+        inputs="two-level:3:0.37",
+        dimension=math.inf,
     )
     for overlaps in ("equal", "top:0.2", "bottom:0.7", "decay:0.6", "rise:1.3"):
         asked = problem.replace(teacher_overlaps=overlaps)

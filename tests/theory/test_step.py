@@ -69,9 +69,7 @@ def constants_of(problem: Problem) -> tuple[Residual, StepConstants]:
 
 
 @pytest.mark.parametrize(("inputs", "overlaps", "simulated", "theory"), STEP_DATA)
-def test_the_table_of_the_step(
-    inputs: str, overlaps: str, simulated: str, theory: str
-) -> None:
+def test_the_table_of_the_step(inputs: str, overlaps: str, simulated: str, theory: str) -> None:
     _, step = constants_of(problem_of(inputs, overlaps))
     length, gamma, rho = step.direction
     found = (length[0], gamma[0], step.spike[0], step.variance(1.0, 1.0)[0])
