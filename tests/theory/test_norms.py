@@ -140,17 +140,27 @@ def expected(problem: Problem) -> Drawn:
     )
 
 
-@pytest.mark.parametrize("init", ["sphere", "gaussian"])
-@pytest.mark.parametrize("student", ["tanh", "tanh(z+0.5)"])
-def test_neurons_of_a_real_step(student: str, init: str) -> None:
+@pytest.mark.parametrize(
+    ("student", "init", "changes"),
+    [
+        ("tanh", "sphere", {}),
+        ("tanh", "gaussian", {}),
+        ("tanh(z+0.5)", "sphere", {}),
+        # Labels of a large mean, and neurons that bend: all parts of h and k.
+        ("tanh(2*z+1)", "gaussian", {"teacher": "tanh(z) + 1", "step": 1.5}),
+    ],
+)
+def test_neurons_of_a_real_step(student: str, init: str, changes: dict[str, object]) -> None:
     """Variances and covariances of u, c and Q over neurons, averaged over the step's data."""
-    problem = Problem(**FIELDS, student=student, init=init, dimension=400, beta=1)
+    asked = FIELDS | {"student": student, "init": init} | changes
+    problem = Problem(**asked, dimension=400, beta=1)
     measured, error = drawn(problem, 24, 1000)
     wanted = expected(problem)
     for name, value in wanted._asdict().items():
         found, scatter = getattr(measured, name), getattr(error, name)
-        assert scatter < 0.05 * abs(value), name
-        assert found == pytest.approx(value, rel=0.025, abs=2.5 * scatter), name
+        assert scatter < 0.06 * abs(value), name
+        beyond = 0.015 if name in ("spike", "variance") else 0.05  # corrections of order 1/d
+        assert found == pytest.approx(value, rel=beyond, abs=2.5 * scatter), name
 
 
 def test_on_the_sphere_the_norms_still_move() -> None:
