@@ -350,13 +350,10 @@ class Asked:
 
 def layer_number(problem: Problem, seed: int, number: int) -> float:
     """The main number of one layer: that of replicate ``number`` of ``simulate``."""
-    terms = problem.teacher_terms
-    layer = first_layer(problem, seed=seed, replicate=number, teacher_terms=terms)
-    teacher = layer.directions if terms else layer.teacher
+    layer = first_layer(problem, seed=seed, replicate=number)
     with np.errstate(all="ignore"):  # what is not finite is refused, not warned about
-        found = predict_features(
-            layer.after, problem, teacher, initial=layer.before, teacher_terms=terms
-        )
+        teacher = layer.directions if problem.teacher_terms else layer.teacher
+        found = predict_features(layer.after, problem, teacher, initial=layer.before)
     return float(getattr(found, main_number(problem)))
 
 

@@ -267,7 +267,7 @@ def step_law(
         shared = shared + others.swapaxes(-1, -2) @ others
     products = gram / alpha0[:, None, None] + shared
     residual = Residual(along=along[:, 0], first=moment[1], second=moment[2])
-    constants = StepConstants.of(student, residual, alpha0, rate, own, medium)
+    constants = StepConstants.of(student, residual, alpha0, rate, own, medium=medium)
     size = xp.sqrt(gradient_square(residual, alpha0, medium))[:, None]
     by_value = StepConstants(constants.direction, *(each[:, None] for each in constants[1:]))
     a = rate[:, None] * readout
@@ -287,7 +287,6 @@ def step_law(
     h = [2 * a * c3 * lift, a**2 / alpha0 * o2 * (2 * c2 * c3 + r1), zero]
     k = [zero, 2 * a / alpha0 * lift * (tilt * c3 + a * r1), k3]
     variance = by_value.variance(readout, readout**2)
-    kept = (1 + tilt * m1) ** 2 if medium is ISOTROPIC else _kept(tilt * m1, medium)
     return StepLaw(
         direction=constants.direction,
         spike=by_value.spike * readout,
@@ -300,27 +299,29 @@ def step_law(
         linear_chaos=xp.stack(h, -1),
         higher_chaos=xp.stack(k, -1),
         vector_products=products,
-        kept=xp.minimum(kept / variance, 1.0),
-        own_shift=None if own is None else _own_shift(own, student, residual, rate, medium),
+        kept=xp.minimum(_kept(tilt * m1, medium) / variance, 1.0),
+        own_shift=None if own is None else _own_shift(own, student, moment[1], rate, medium),
     )
 
 
 def _kept(lift: Float[Array, "batch P"], medium: Medium) -> Float[Array, "batch P"]:
     """<varpi (1 + e mh_1 varpi)^2>."""
+    if medium is ISOTROPIC:
+        return (1 + lift) ** 2
     return 1 + 2 * lift * medium.o[2] + lift**2 * medium.o[3]
 
 
 def _own_shift(
     own: OwnOutput,
     student: SlopeConstants,
-    residual: Residual,
+    first: Float[Array, " batch"],
     rate: Float[Array, " batch"],
     medium: Medium,
 ) -> Float[Array, " batch"] | Float[Array, "batch s"]:
     """eps^2, or on the levels of Omega (A/N) b(varpi)^2."""
     if medium is ISOTROPIC:
-        return own.squared_shift(student, residual.first, rate)
-    return own.shift_on_levels(student, residual.first, rate, medium)
+        return own.squared_shift(student, first, rate)
+    return own.shift_on_levels(student, first, rate, medium)
 
 
 class DataTraces(NamedTuple):

@@ -405,7 +405,6 @@ def test_covariance_across_is_that_of_sampled_rows() -> None:
         {"loss": "huber:1"},
         {"noise_law": "t:8"},
         {"intercept": True},
-        {"inputs": "power-law:0.3"},
     ],
     ids=str,
 )

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 # Function values (problems x kappa x readout x student nodes) of one call on arrays whose values
 # are known: 32 MB on a CPU, and what keeps a GPU busy without filling its memory.
 _AT_ONCE = {"cpu": 4_000_000, "gpu": 200_000_000}
+_LEVELS_AT_ONCE = 16  # of the inputs' covariance, in the memory of one without
 _SPARE_LABELS = 8  # nodes: the rules of other noises may have a few more than the sample's
 _OWN_NODES = 9  # Gauss-Hermite: the own output is a small part of the labels
 _LAST_STEPS = 5  # at finite d: each leaves about 1/d of the derivative's error
@@ -230,6 +231,7 @@ def _part_size(plan: Plan, count: int) -> int:
     kappa, _ = kappa_rule(plan.resolution.kappa_spacing)
     pieces = min(1 + len(plan.resolution.student.cuts), 3)
     inner = rule.values.size * plan.resolution.student.nodes * pieces
+    inner *= 1 + len(plan.model.medium.levels) // _LEVELS_AT_ONCE
     at_once = _AT_ONCE.get(jax.default_backend(), _AT_ONCE["cpu"])
     size = max(1, at_once // (kappa.size * max(inner, kappa.size)))
     return math.ceil(count / math.ceil(count / size))

@@ -125,7 +125,7 @@ def _trace(
 
 
 def _average(levels: Levels, at: Equations, power: int, chain: _Chain) -> Average:
-    """How <f Z> moves, f = varpi^(power - 1); by_theta with the sign of -d<f Z>/dTheta."""
+    """How <f Z> moves, f = varpi^(power - 1)."""
     z = at.image.levels
     assert z is not None
     weight = levels.mass * levels.value**power
@@ -140,4 +140,4 @@ def _average(levels: Levels, at: Equations, power: int, chain: _Chain) -> Averag
         pairs.shape[0], rows.size, -1
     )
     kernel = congruences(weight, framed_levels(at.pencil, z))
-    return Average(overlap, direct + kernel @ chain.by_theta, -kernel @ chain.by_resolvent)
+    return Average(overlap, -direct - kernel @ chain.by_theta, -kernel @ chain.by_resolvent)

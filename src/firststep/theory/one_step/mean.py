@@ -28,13 +28,25 @@ x_j = E[G yhat^j], e_b = E yhat^b and q^a_b = sum_l w^a_l y_l^b Q_l:
     X    = (gamma - G_vv^-1 G_vt) M^-1/rho,   X_c = (A_t - G_tv G_vv^-1 A_v)^T M^-1/rho
     T    = M^-1 - M^-1 (G_tt - G_tv G_vv^-1 G_vt) M^-1/rho^2
 
+Inputs N(0, Omega), tau = Omega theta the direction in which a sample knows its label, with the
+averages <.>_t over the teacher's part of the spectrum and d = q^2_0 - q^0_0:
+
+    Z0_tt = <Z/varpi>_t,   Z0_ts = <Z>_t,   Z0_ss = <varpi Z>_t            (s stands for tau)
+    P0_t = Z0_ts F^T + D,   P0_s = Z0_ss F^T + T_1 D,   g0 = F Z0_ss F^T - T_1 diag(0, A2)
+    K = d (1 + g0 d)^-1
+    Z_tt = Z0_tt - P0_t K P0_t^T,   Z_ts = Z0_ts - P0_t K P0_s^T,   Z_ss = Z0_ss - P0_s K P0_s^T
+
+and in Z_tj, Z_ij above x_j Z_tt is x_j Z_ts, x_i x_j Z_tt is x_i x_j Z_ss, with Phi_s, g_s of Z_ss,
+in Z_ij, and Z = <varpi Z(varpi)>. |v| is |v|_Omega. (Omega = 1: all three are Z_tt above.)
+
 Own output. At finite d the spike is along v + (b/N) U, U = sum_j at_j w_j (``theory.step``), and
 |v| above is its length. U knows nothing of the step's data, so that with eps^2 = b^2 A/N
 
     G_vv = ((Z_11)_11 + eps^2 Z_11block)/|v|^2
 
-(Z_11block the first block of Z), G_tv and A_v see the new length only, and what the rows have along
-the readout is in the spike: in the first part of Kmean the noise E_p of the neurons becomes
+(Z_11block the first block of Z; with levels eps^2 Z_11block is <(A/N) b^2 Z_11(varpi)>), G_tv and
+A_v see the new length only, and what the rows have along the readout is in the spike: in the first
+part of Kmean the noise E_p of the neurons becomes
 
     diag(E_p) - t t^T,   t_p = at_p sqrt(pi_p phi_p/A) sqrt(E_p - D_p)
 
@@ -56,7 +68,7 @@ from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import block_matrix, thin_svd
 from firststep.theory.one_step.resolvent import Equations, average
 from firststep.theory.one_step.system import Bulk, Mean, State, System, flip
-from firststep.theory.one_step.term_mean import forms_of_terms
+from firststep.theory.one_step.term_mean import TermForms, forms_of_terms
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -75,20 +87,41 @@ class Forms(NamedTuple):
     rows: Float[Array, "batch m m"]  # F, m = r + P, or r without norm fluctuations
     cross: Float[Array, "batch m r"]  # (X; X_c)
     across: Float[Array, "batch r r"]  # T
-    teacher: Float[Array, "batch n n"]  # Z_tt
+    known: Known
     phi: Float[Array, "batch n n"]  # Phi
-    phi_teacher: Float[Array, "batch n n"]  # Phi_t
     solver: Float[Array, "batch r r"]  # G_vv^-1
     to_teacher: Float[Array, "batch r r"]  # G_vt
     # None without norm fluctuations that know of the rows:
     sources: Float[Array, "batch 3 n P"] | None = None  # R_j
     along_v: Float[Array, "batch r P"] | None = None  # A_v
 
+    @property
+    def teacher(self) -> Float[Array, "batch n n"]:
+        """Z_tt."""
+        return self.known.teacher
+
+    @property
+    def phi_teacher(self) -> Float[Array, "batch n n"]:
+        """Phi_t."""
+        return self.known.phi_teacher
+
+
+class Known(NamedTuple):
+    """The blocks along theta and tau, with what the samples know of tau."""
+
+    teacher: Float[Array, "batch n n"]  # Z_tt
+    mixed: Float[Array, "batch n n"]  # Z_ts
+    samples: Float[Array, "batch n n"]  # Z_ss
+    phi_teacher: Float[Array, "batch n n"]  # Phi_t
+    phi_samples: Float[Array, "batch n n"]  # Phi_s
+    trace: Float[Array, "batch n n"]  # g_s
+    excess: Float[Array, "batch n n"] | None = None  # d, where Omega is not 1
+
 
 class _Blocks(NamedTuple):
-    """Z_tt, Z_tj and Z_ij."""
+    """Those along theta and tau, Z_tj and Z_ij."""
 
-    teacher: Float[Array, "batch n n"]
+    known: Known
     to_teacher: dict[int, Float[Array, "batch n n"]]
     between: dict[tuple[int, int], Float[Array, "batch n n"]]
 
@@ -97,14 +130,14 @@ def forms(system: System, state: State, at: Equations) -> Forms:
     """The matrices of the module's docstring at a state."""
     bulk, mean = system.bulk, system.mean
     if bulk.amplitudes is not None:
-        return Forms(**forms_of_terms(system, state, at)._asdict())
+        return _of_terms(forms_of_terms(system, state, at))
     r = bulk.basis.shape[1]
     norm, gamma, rho = (v[:, None, None] for v in (mean.length, mean.alignment, mean.misalignment))
     blocks = _blocks(bulk, state, at, (1,) if mean.linear_chaos is None else (1, 2, 3))
-    inverse, teacher = at.pencil.inverse, blocks.teacher
+    inverse, teacher = at.pencil.inverse, blocks.known.teacher
     gvv = blocks.between[1, 1][:, :r, :r]
     if mean.own_shift is not None:
-        gvv = gvv + mean.own_shift[:, None, None] * state.resolvent[:, :r, :r]
+        gvv = gvv + along_readout(system, state, at)[:, :r, :r]
     gvv = gvv / norm**2
     gtv = blocks.to_teacher[1][:, :r, :r] / norm
     gvt = flip(gtv)
@@ -114,39 +147,88 @@ def forms(system: System, state: State, at: Equations) -> Forms:
         rows=solver - inverse,
         cross=(gamma * np.eye(r) - solver @ gvt) @ inverse / rho,
         across=inverse - inverse @ left @ inverse / rho**2,
-        teacher=teacher,
+        known=blocks.known,
         phi=at.pencil.framed(state.resolvent),
-        phi_teacher=at.pencil.framed(teacher),
         solver=solver,
         to_teacher=gvt,
     )
     return plain if mean.linear_chaos is None else _with_norms(system, at, blocks, plain)
 
 
+def _of_terms(found: TermForms) -> Forms:
+    """Of a teacher of several directions; Omega = 1."""
+    same = found.teacher, found.teacher, found.teacher, found.phi_teacher, found.phi_teacher
+    known = Known(*same, found.trace)
+    others = {name: getattr(found, name) for name in Forms._fields if name != "known"}
+    return Forms(known=known, **others)
+
+
+def along_readout(system: System, state: State, at: Equations) -> Float[Array, "batch n n"]:
+    """eps^2 Z; on the levels of Omega <(A/N) b^2 Z(varpi)>."""
+    shift, levels = system.mean.own_shift, system.bulk.levels
+    assert shift is not None
+    if levels is None or at.image.levels is None:
+        return shift[:, None, None] * state.resolvent
+    return average(levels.mass * shift, at.image.levels)
+
+
+def _known(bulk: Bulk, at: Equations) -> Known:
+    pencil, source, w = at.pencil, at.image.source, bulk.label_weights
+    if bulk.levels is None or at.image.levels is None:
+        teacher = pencil.invert(average(w[:, 2], source))
+        phi, trace = pencil.framed(teacher), pencil.trace(teacher)
+        return Known(
+            teacher=teacher,
+            mixed=teacher,
+            samples=teacher,
+            phi_teacher=phi,
+            phi_samples=phi,
+            trace=trace,
+        )
+    (value, _, share, along), z = bulk.levels, at.image.levels
+    plain, mixed, samples = (average(f, z) for f in (share / value, share, share * value))
+    phi, phi_samples = pencil.framed(mixed), pencil.framed(samples, along)
+    trace, excess = pencil.trace(samples, along), average(w[:, 2] - w[:, 0], source)
+    n = trace.shape[-1]
+    seen = excess @ library_of(trace).linalg.inv(np.eye(n) + trace @ excess)  # K
+    left, right = phi @ seen, phi_samples @ seen
+    plain = plain - left @ flip(phi)
+    mixed = mixed - left @ flip(phi_samples)
+    samples = samples - right @ flip(phi_samples)
+    return Known(
+        teacher=(plain + flip(plain)) / 2,
+        mixed=mixed,
+        samples=(samples + flip(samples)) / 2,
+        phi_teacher=pencil.framed(mixed),
+        phi_samples=pencil.framed(samples, along),
+        trace=pencil.trace(samples, along),
+        excess=excess,
+    )
+
+
 def _blocks(bulk: Bulk, state: State, at: Equations, powers: tuple[int, ...]) -> _Blocks:
     xp = library_of(state.energy).xp
     y, w, alpha0 = bulk.labels, bulk.label_weights, bulk.alpha0[:, None, None]
-    pencil, z, source = at.pencil, state.resolvent, at.image.source
-    teacher = pencil.invert(average(w[:, 2], source))
-    phi, phi_teacher = pencil.framed(z), pencil.framed(teacher)
-    trace = pencil.trace(teacher)
+    z, source, known = state.resolvent, at.image.source, _known(bulk, at)
+    phi = at.pencil.framed(z)
 
     def moment(a: int, power: int) -> Float[Array, "batch 1 1"]:
         return xp.sum(w[:, a] * y**power, -1)[:, None, None]
 
     # q^1_j Phi^T/alpha0
     linear = {j: average(w[:, 1] * y**j, source) @ flip(phi) / alpha0 for j in powers}
-    to_teacher = {j: moment(1, j) * teacher - phi_teacher @ linear[j] for j in powers}
+    to_teacher = {j: moment(1, j) * known.mixed - known.phi_teacher @ linear[j] for j in powers}
     between = {}
     for i, j in ((i, j) for i in powers for j in powers if i <= j):
         own = phi @ average(w[:, 0] * y ** (i + j), source) @ flip(phi) / alpha0
-        crossed = moment(1, i) * (phi_teacher @ linear[j])
-        other = moment(1, j) * (phi_teacher @ linear[i])
-        shared = moment(1, i) * moment(1, j) * teacher + flip(linear[i]) @ trace @ linear[j]
+        crossed = moment(1, i) * (known.phi_samples @ linear[j])
+        other = moment(1, j) * (known.phi_samples @ linear[i])
+        shared = moment(1, i) * moment(1, j) * known.samples
+        shared = shared + flip(linear[i]) @ known.trace @ linear[j]
         total = (moment(0, i + j) * z - own) / alpha0 + shared - crossed - flip(other)
         between[i, j] = total
         between[j, i] = flip(total)
-    return _Blocks(teacher, to_teacher, between)
+    return _Blocks(known, to_teacher, between)
 
 
 def _with_norms(system: System, at: Equations, blocks: _Blocks, plain: Forms) -> Forms:
@@ -248,7 +330,10 @@ def projection(
     size = kernel.shape[-1]
     root = xp.tile(xp.sqrt(shrunk), (1, size // shrunk.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
-    free = flip(_coherent(bulk, mean, state)) if mean.free is None else mean.free
+    if mean.free is None:
+        free = flip(_coherent(bulk, mean, state))
+    else:  # nothing of it in the common mode
+        free = xp.pad(mean.free, ((0, 0), (0, root.shape[-1] - mean.free.shape[-2]), (0, 0)))
     if constant and mean.dimension is None:
         free = xp.concatenate(
             [xp.broadcast_to(free, (*root.shape, free.shape[-1])), _one(root, shrunk.shape[-1])], 2

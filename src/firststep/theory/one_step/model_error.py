@@ -16,6 +16,8 @@ solution, with amp = sum omega e/sum omega e_det what the scatter of the fit mak
              amp times E[2 mt ht - mt^2] over the risk, where ht = E[t He2(z)]/sqrt 2 and mt its fit
              by the kernel (6/d) sum_p Theta_p C_zz^2 mu0' mu0'^T
     own      tau_f^2/mh_2: the share of the own output in the labels of the step
+    steep    varpi_max^2/d, of the largest eigenvalue of the inputs: each neuron then sees a few
+             directions of its own, of which the equations keep the mean and the variance
     constant the share of the scatter of a free constant in E f^2, with losses that are not smooth:
              where few samples pull at it (a hinge with all of them within its margin) it differs by
              its own size from one data set to the next, and its law is no Gaussian
@@ -31,6 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.quadrature import shifted_moments
+from firststep.theory.medium import ISOTROPIC, Medium, Words
 from firststep.theory.one_step.fit import Iterate
 from firststep.theory.one_step.moments import Conditional
 from firststep.theory.one_step.nodes import InnerRule, Rules
@@ -64,6 +67,7 @@ class Doubts(NamedTuple):
     second: Float[Array, " batch"]
     own: Float[Array, " batch"]
     constant: Float[Array, " batch"]  # 0 without one
+    steep: Float[Array, " batch"]  # 0 where Omega is 1
     amplification: Float[Array, " batch"]  # amp, which is in the others
 
 
@@ -84,6 +88,7 @@ class Weights(NamedTuple):
     second: float
     own: float
     constant: float = 0.0
+    steep: float = 0.1
 
 
 # Of the risk of ridge regression the fit of tests/scripts/model_error.py on the safe side (it finds
@@ -107,6 +112,8 @@ REASONS = {
     "norms": "the sizes of the neurons fluctuate by more than the equations can resolve",
     "second": "even parts of student and teacher: a second direction is learned in part",
     "own": "the output of the network before its step is not small beside the labels",
+    "steep": "the largest eigenvalue of the inputs is not small beside sqrt d: neurons differ by "
+    "what they see of a few directions (a check by layers may tell)",
     "constant": "few samples hold the free constant: it differs widely between networks",
 }
 NEAR_SEPARABLE = (
@@ -148,6 +155,7 @@ class StepDoubts(NamedTuple):
     overlap: Float[Array, " batch"]  # without amp
     norms: Float[Array, " batch"]
     own: Float[Array, " batch"]
+    steep: Float[Array, " batch"]
     across: Float[Array, "batch *m P"]  # C_zz: the covariance of the rows along zeta
     bend: Float[Array, "batch *m K"]  # ht; of several terms along the direction of each
 
@@ -158,15 +166,22 @@ def of_the_step(model: Model, rules: Rules, numbers: Numbers, given: Conditional
     law, labels = given.law, LabelMoments.of(rules)
     bent, slope = _bent(model.student, np.sqrt(law.spike**2 + law.variance))
     across, squared, own = law.variance, law.variance**2, 0 * numbers.alpha
-    several = model.several
+    steep, several = 0 * numbers.alpha, model.several
+    if model.medium is not ISOTROPIC:
+        across, squared = across * model.medium.t[1], squared * model.medium.o[2]
+        steep = max(model.medium.levels) ** 2 / numbers.dimension
     if several is not None:
         across = np.repeat(across[:, None], several.count, axis=1)
     if model.steps:
-        if several is None:
-            across = covariance_across(labels, numbers, law)
+        if model.medium is not ISOTROPIC:
+            squared = squared_in_medium(labels, numbers, law, model.medium)
         else:
-            across = covariances_across(several, rules, numbers.alpha0, law)
-        squared = squared_covariance(labels, numbers, law)
+            squared = squared_covariance(labels, numbers, law)
+            across = (
+                covariance_across(labels, numbers, law)
+                if several is None
+                else covariances_across(several, rules, numbers.alpha0, law)
+            )
         if law.own_shift is not None:
             own = own_variance(model, numbers.beta * numbers.dimension) / labels.m[2]
     cosines = squared / law.variance**2
@@ -174,6 +189,7 @@ def of_the_step(model: Model, rules: Rules, numbers: Numbers, given: Conditional
         overlap=np.sum(rules.masses * bent * cosines, -1) / numbers.dimension,
         norms=np.sum(rules.masses * _norms(model, law, slope), -1) / numbers.dimension,
         own=own,
+        steep=steep,
         across=across,
         bend=_bend(model, rules, law) if several is None else bends(several, rules, law),
     )
@@ -209,8 +225,8 @@ def _norms(model: Model, law: StepLaw, slope: Float[Array, "batch P"]) -> Float[
     if model.steps and model.constants.has_linear_fluctuation:
         both = law.linear_chaos + law.higher_chaos
         spread = spread + np.einsum("bpi,bij,bpj->bp", both, law.vector_products, both)
-    if model.has_gaussian_rows:
-        spread = spread + 2 * law.variance_by_norm**2
+    if model.row_spread > 0:
+        spread = spread + 2 * model.row_spread * law.variance_by_norm**2
     norms: Float[Array, "batch P"] = size**2 * spread / law.variance**2
     return norms
 
@@ -222,6 +238,21 @@ def squared_covariance(
     moments = tuple(each[:, None] for each in labels.m[1:])
     traces = data_traces(moments, numbers.alpha0[:, None])
     return traces.of_square(2 * law.tilt, law.tilt**2, law.jitter)
+
+
+def squared_in_medium(
+    labels: LabelMoments, numbers: Numbers, law: StepLaw, medium: Medium
+) -> Float[Array, "batch P"]:
+    """tr (Omega C)^2/d of the same C where the inputs have the covariance Omega."""
+    words = Words(medium, lambda j: labels.m[j][:, None], numbers.alpha0[:, None])
+    e, chi, (_, _, o2, *_) = law.tilt, law.jitter, medium.o
+    total = o2 + 4 * e * words.trace((1,), (2,)) + 2 * chi * words.trace((2,), (2,))
+    total = total + e**2 * (4 * words.trace((1, 1), (1, 1)) + 2 * words.trace((1, 1), (0, 2)))
+    total = total + 4 * e**3 * words.trace((1, 1, 1), (0, 1, 1))
+    total = total + e**4 * words.trace((1, 1, 1, 1), (0, 1, 0, 1))
+    total = total + 4 * e * chi * words.trace((1, 2), (1, 1))
+    total = total + 2 * e**2 * chi * words.trace((1, 1, 2), (0, 1, 1))
+    return total + chi**2 * words.trace((2, 2), (1, 1))
 
 
 def covariance_across(
@@ -301,6 +332,7 @@ def doubts_of(
         second=amplified * _across_gain(system, iterate, step) / risk,
         own=step.own,
         constant=0 * amplified,
+        steep=step.steep,
         amplification=amplified,
     )
 

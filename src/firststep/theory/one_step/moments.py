@@ -19,12 +19,15 @@ from firststep.theory.one_step.free_functions import free_functions
 from firststep.theory.one_step.nodes import InnerRule, Rules, TermRules, term_scales
 from firststep.theory.one_step.question import Model, Numbers
 from firststep.theory.one_step.system import Bulk, Levels, Mean, System, Target, flip, triangle
-from firststep.theory.step import StepConstants, StepDirection, StepLaw, step_law
+from firststep.theory.step import Residual, StepConstants, StepDirection, StepLaw, step_law
 from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
+# Root mean square of a penalised function that is as good as free: its penalty is 1e-8 of it, and
+# beyond rounding begins to show.
+_FREE = 1e4
 _NO_VALUE = 1e-13  # singular values of the basis below this are rounding, whatever the others are
 
 
@@ -168,8 +171,6 @@ def assemble_in(
 def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> Mean:
     xp = library_of(numbers.alpha).xp
     law, features, d = given.law, given.student.mean, numbers.dimension
-    if model.constant_takes_mean:
-        features = 0 * features  # they are all c0
     if model.has_common_mode:
         size = (0.0 if d is None else 1 / xp.sqrt(d)) * xp.ones_like(numbers.alpha)
         shared = size[:, None, None] * common_mode(model, given)
@@ -185,6 +186,8 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
             model.constants, residual, numbers.alpha0, numbers.rate, medium=model.medium
         )
         free = free_functions(rules.kappa, model.free_parts, step)
+    if model.orders is not None:
+        free = model.orders.functions(rules.kappa, _by_rate(model, rules, numbers))
     return Mean(
         mean=features,
         by_variance=given.student.by_variance,
@@ -217,8 +220,9 @@ def _fluctuations(
 
     Q = w^T Omega w = 1 + sqrt(2 (O_2 - s)/d) xi, s = 1 for rows on the sphere and 0 for Gaussian
     ones: sqrt(2 (O_2 - s)) (kappa mu1 du/dQ + mu0' dc/dQ); for the isotropic model, whose rows are
-    scaled by sqrt c, sqrt(2 (O_2 - s)) c mu0'. Norm fluctuation at fixed Q: sqrt(nu) mu0'. Small step at d = infinity: the spike eta at c1 |v| kappa mu1/sqrt beta, where a
-    student with a mean fits a constant freely and only the spread of at is left.
+    scaled by sqrt c, sqrt(2 (O_2 - s)) c mu0'. Norm fluctuation at fixed Q: sqrt(nu) mu0'. At
+    d = infinity and exponents below 1/2 what ``orders`` has as penalised, on both sets of nodes
+    where the common mode shares its direction; and the rest of that mode.
     """
     xp = library_of(numbers.alpha).xp
     law, moments, kappa = given.law, given.student, rules.kappa
@@ -233,22 +237,31 @@ def _fluctuations(
     if model.steps and not model.is_isotropic:
         size = xp.sqrt(xp.maximum(law.norm_variance, 0.0) + 1e-300)  # a root to differentiate
         psi.append(size[..., None] * moments.by_variance)
-    spike = None
-    if model.steps and numbers.dimension is None:
-        strength = numbers.small_rate * model.constants.c1 * law.direction.length
-        size = strength / xp.sqrt(numbers.beta)
-        spike = size[:, None, None] * kappa * moments.slope
-        readout_variance = max(model.readout_square - model.readout_mean**2, 0.0)
-        psi.append(np.sqrt(readout_variance) * spike)
-        has_mean = model.constants.c0 != 0 and not model.constant_takes_mean
-        if not has_mean and not model.has_common_mode:
-            psi.append(model.readout_mean * spike)
+    penalised, learned = None if model.orders is None else model.orders.penalised, None
+    if model.orders is not None and penalised is not None:
+        strength = numbers.small_rate**penalised.order / xp.sqrt(numbers.beta)
+        shape = model.orders.strength(kappa, _by_rate(model, rules, numbers))
+        size = strength * xp.sqrt(xp.sum(rules.omega * shape**2, -1))
+        strength = strength * _FREE / xp.maximum(size, _FREE)
+        learned = (strength[:, None] * shape)[:, None]
+        if not model.has_common_mode:
+            psi.append(learned)
     if model.has_common_mode:
         psi = [xp.pad(each, ((0, 0), (0, 0), (0, kappa.size))) for each in psi]
-        if spike is not None:
-            shared = common_mode(model, given)
-            psi.append(xp.concatenate([model.readout_mean * spike, shared], -1))
+        if penalised is not None:
+            mode = common_mode(model, given)
+            psi.append(xp.concatenate([learned, penalised.shared * mode], -1))
+            psi.append(penalised.apart * xp.concatenate([0 * mode, mode], -1))
     return tuple(psi)
+
+
+def _by_rate(model: Model, rules: Rules, numbers: Numbers) -> StepConstants:
+    """The constants of the step at etat = 1."""
+    y, w = rules.labels, rules.label_weights
+    sums = library_of(y).xp.sum
+    residual = Residual(sums(w[:, 1] * y, -1), sums(w[:, 0] * y, -1), sums(w[:, 0] * y**2, -1))
+    one = 0 * numbers.rate + 1.0
+    return StepConstants.of(model.constants, residual, numbers.alpha0, one, medium=model.medium)
 
 
 # The bulk -----------------------------------------------------------------------------------------
@@ -288,7 +301,8 @@ def _levels(medium: Medium, numbers: Numbers) -> Levels | None:
     xp, count = library_of(numbers.alpha).xp, numbers.alpha.shape[0]
     rows = (medium.levels, medium.masses, medium.shares)
     arrays = [xp.broadcast_to(np.array(row), (count, len(row))) for row in rows]
-    return Levels(*arrays, teacher=medium.t[1] + 0 * numbers.alpha)
+    value, mass, share = arrays
+    return Levels(value, mass, share, medium.t[1] + 0 * numbers.alpha)
 
 
 def combination_of(

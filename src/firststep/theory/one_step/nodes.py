@@ -159,7 +159,7 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
     """
     residual, own = model.residual(numbers), model.own_output(numbers)
     step = StepConstants.of(
-        model.constants, residual, numbers.alpha0, numbers.rate, own, model.medium
+        model.constants, residual, numbers.alpha0, numbers.rate, own, medium=model.medium
     )
     extremes = np.array(readout.values or (-5.0, -2.0, -0.5, 0.5, 2.0, 5.0))[:, None]
     variances = np.maximum(step.variance(extremes, extremes**2), 0.0)

@@ -15,6 +15,7 @@ from firststep.checks import choice
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
 from firststep.results import versions
+from firststep.structure import structure_of
 from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.finite_size import NEARBY
 from firststep.theory.one_step.prediction import CONVERGED, NOT_RESOLVED, Prediction
@@ -53,6 +54,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     problem = Problem.asked(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
+    structure_of(problem)  # refuses inputs that are no N(0, Omega), before any work
     check_terms(problem)
     if any(is_traced(value) for value in fields.values()):
         return _to_differentiate(problem, bulk, fields)
@@ -92,7 +94,7 @@ def _to_differentiate(problem: Problem, bulk: str, fields: Mapping[str, object])
         hint = "its derivatives are not known: try arrays of NumPy"
         law = str(problem.noise_law)
         raise InvalidParameter("noise-law", "gaussian in arrays of JAX", law, hint)
-    if set(problem.beyond_plain()) <= {"teacher_terms"}:
+    if set(problem.beyond_plain()) <= {"inputs", "teacher_overlaps", "teacher_terms"}:
         from firststep.theory.one_step.differentiable import trace  # it loads JAX
 
         return trace(problem, bulk, fields)

@@ -14,7 +14,7 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.errors import NotConverged
 from firststep.problem import Problem
-from firststep.results import Shown, aligned, per_cent, plain
+from firststep.results import Shown, aligned, on_inputs, per_cent, plain
 from firststep.theory.binary import BinaryLabels
 from firststep.theory.closed_forms.bound import TauStar, tau_star
 from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
@@ -209,7 +209,8 @@ class Prediction(FiniteSize, LossNumbers, Shown):
 
     @cached_property
     def _tau(self) -> TauStar:
-        if self.problem.teacher_terms:  # the bound is for one direction
+        # [Ba] has x ~ N(0, I) and one direction
+        if not self.problem.inputs.is_gaussian or self.problem.teacher_terms:
             return TauStar(math.nan, math.nan, math.nan)
         try:
             return tau_star(self.problem.student, self.problem.teacher)
@@ -238,7 +239,7 @@ class Prediction(FiniteSize, LossNumbers, Shown):
         problem = self.problem
         if self.shape != () or not problem.takes_step or problem.step_exponent != 0:
             return None
-        if not problem.is_plain:
+        if problem.beyond_plain():
             return None
         return weight_spectrum(self.problem)
 
@@ -426,7 +427,8 @@ class Prediction(FiniteSize, LossNumbers, Shown):
     def title(self) -> str:
         problem = self.problem
         size = "infinity" if problem.dimension == math.inf else f"{problem.dimension:g}"
-        return f"theory ({self.kind}): {problem.student} learns {self._teacher}, d = {size}"
+        data = f"{on_inputs(problem)}d = {size}"
+        return f"theory ({self.kind}): {problem.student} learns {self._teacher}, {data}"
 
     def body(self) -> list[str]:
         """The table of a single point; of an array a line a point."""

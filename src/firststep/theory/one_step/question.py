@@ -23,6 +23,7 @@ from firststep.structure import structure_of
 from firststep.theory.binary import BinaryLabels, step_curvature
 from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.norms import row_spread
+from firststep.theory.one_step.orders import Orders, orders_of
 from firststep.theory.step import OwnOutput, Residual, residual_of
 from firststep.theory.student import Parts, SlopeConstants, polynomial_parts, slope_constants
 from firststep.theory.teacher import MOST, TermSum, teacher_of
@@ -36,6 +37,7 @@ NUMERIC: dict[str, Bounds] = {**ARRAYS, "ridge": ARRAYS["ridge"]._replace(strict
 # Of a positive number: sixth powers of labels over third powers of alpha0 are still numbers.
 SMALLEST, LARGEST = 1e-20, 1e20
 TINY = 1e-6  # the shortest large step whose features can be told from rounding
+_NO_SHIFT = 1e-10  # mean of labels, by their size, that is rounding
 _NO_RESIDUAL = 1e-25  # mean square of labels that are the output up to rounding
 _COVERED = (
     "the theory is for one step on fresh Gaussian data; simulate(...) runs what it does not cover"
@@ -51,8 +53,8 @@ class Numbers(NamedTuple):
     ridge: Float[Array, " batch"]
     noise: Float[Array, " batch"]  # standard deviation
     step_noise: Float[Array, " batch"]  # of the step's labels: the own output is noise to them
-    rate: Float[Array, " batch"]  # etat = eta/sqrt N: zero in the small-step limit
-    small_rate: Float[Array, " batch"]  # eta in the small-step limit at d = infinity, else zero
+    rate: Float[Array, " batch"]  # etat = eta/sqrt N: zero at d = infinity below exponent 1/2
+    small_rate: Float[Array, " batch"]  # the step itself where etat is zero by that, else zero
     dimension: Float[Array, " batch"] | None  # d; None for infinity
 
 
@@ -69,10 +71,10 @@ class Model(NamedTuple):
     readout_cube: float
     steps: bool  # whether the weights move at all
     has_common_mode: bool  # whether the shared fluctuation of |x|^2 counts
-    constant_takes_mean: bool  # whether a free constant has the student's mean, in the small step
     has_own_output: bool  # whether the network's output before the step counts
     # Of the student, where the mean fits all that they span (Gaussian readout, d = infinity).
     free_parts: Parts | None
+    orders: Orders | None  # of the mean features, at d = infinity below exponent 1/2
     labels: BinaryLabels | None  # None for real ones
     step_loss: Loss
     noise_law: NoiseLaw  # of real ones
@@ -116,10 +118,14 @@ class Model(NamedTuple):
 
     def residual(self, numbers: Numbers) -> Residual:
         """Moments of the labels of the step."""
+        return self.residual_at(numbers.step_noise)
+
+    def residual_at(self, step_noise: Float[Array, " batch"] | float) -> Residual:
+        """The same at a standard deviation of their noise."""
         if self.labels is None:
-            return residual_of(self.teacher, self.offset, numbers.step_noise)
+            return residual_of(self.teacher, self.offset, step_noise)
         y, w = self.labels.step_rule(self.step_loss, self.offset, 0.0)
-        second = w[0] @ y**2 + numbers.step_noise**2
+        second = w[0] @ y**2 + step_noise**2
         return Residual(along=w[1] @ y, first=w[0] @ y, second=second)
 
     def own_output(self, numbers: Numbers) -> OwnOutput | None:
@@ -225,10 +231,11 @@ def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]])
     step = values["step"]
     steps = bool(np.any((values["alpha0"] > 0) & (step > 0)))
     exponent, is_infinite = problem.step_exponent, problem.dimension == math.inf
-    if steps and is_infinite and exponent not in (0.0, 0.5):
-        has = "at d = infinity the theory has the small step (0) and the large step (0.5)"
-        hint = f"give a finite dimension; {has}"
-        raise InvalidParameter("step-exponent", "0 or 0.5 at d = infinity", exponent, hint)
+    if steps and is_infinite and exponent > 0.5:
+        hint = "features of longer steps have no limit; give a finite dimension"
+        raise InvalidParameter("step-exponent", "from 0 to 0.5 at d = infinity", exponent, hint)
+    if steps and is_infinite and exponent < 0.5:
+        model_of(problem, "exact", True)  # says which exponents it has
     tiny = step[(step > 0) & (step < TINY)]
     if tiny.size and is_infinite and exponent == 0.5:
         hint = "any large step, however short, learns freely at d = infinity; "
@@ -268,44 +275,58 @@ def check_loss(problem: Problem) -> None:
 
 
 def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
-    """What does not change in a batch. In the small-step limit the bulk stays isotropic.
+    """What does not change in a batch. At d = infinity and exponents below 1/2 the bulk stays
+    isotropic.
 
-    The common mode of |x|^2 is a correction at finite d; at d = infinity it is left where the mean
-    features are small, along the mean of the readout, unless the student has a mean itself and
-    fits that direction freely (a free constant takes that mean over). The network's own output
+    The common mode of |x|^2 is a correction at finite d; at d = infinity it is left where it shares
+    a direction of neuron space with a penalised function (``orders``). The network's own output
     counts at finite d; the spiked model takes no step and has none.
     """
     readout, constants = problem.readout, slope_constants(problem.student)
-    moments = problem.student.moments
     infinite = problem.dimension == math.inf
-    small_limit = infinite and problem.step_exponent == 0
-    bends = abs(moments.quadratic) > 1e-10 * math.sqrt(moments.second_moment)
-    takes_mean = small_limit and problem.intercept
-    small_mean = bends and readout.mean != 0 and (constants.c0 == 0 or takes_mean)
+    below = infinite and steps and problem.step_exponent < 0.5
     free = None
-    if infinite and readout.is_gaussian and steps and not small_limit:
+    if infinite and readout.is_gaussian and steps and not below:
         free = polynomial_parts(problem.student)
         if constants.c1 == 0:  # no spike: mean features do not depend on kappa
             free = Parts(() if constants.is_odd else (1.0,), ())
-    return Model(
+    model = Model(
         student=problem.student,
         teacher=teacher_of(problem),
         constants=constants,
-        is_isotropic=bulk == "isotropic" or small_limit,
+        is_isotropic=bulk == "isotropic" or below,
         has_gaussian_rows=problem.init == "gaussian",
         readout_mean=readout.mean,
         readout_square=readout.second_moment,
         readout_cube=readout.third_moment,
         steps=steps,
-        has_common_mode=(small_limit and steps and small_mean) if infinite else True,
-        constant_takes_mean=takes_mean,
+        has_common_mode=not infinite,
         has_own_output=not infinite and steps and bulk == "exact",
         free_parts=free,
+        orders=None,
         labels=BinaryLabels.of(problem) if problem.labels.is_binary else None,
         step_loss=problem.step_loss,
         noise_law=problem.noise_law,
         medium=medium_of(problem),
     )
+    return _ordered(model, problem) if below else model
+
+
+def _ordered(model: Model, problem: Problem) -> Model:
+    """With the orders of its mean features."""
+    labels = model.residual_at(0.0)
+    size = math.sqrt(max(float(labels.second), 0.0))
+    orders = orders_of(
+        problem.student,
+        problem.readout,
+        problem.step_exponent,
+        is_shifted=abs(float(labels.first)) > _NO_SHIFT * size,
+        has_constant=problem.intercept,
+    )
+    moments = problem.student.moments
+    bends = abs(moments.quadratic) > 1e-10 * math.sqrt(moments.second_moment)
+    shared = orders.penalised is not None and orders.penalised.shared != 0
+    return model._replace(orders=orders, has_common_mode=bends and shared)
 
 
 def medium_of(problem: Problem) -> Medium:
@@ -326,7 +347,8 @@ class Regime(Protocol):
 def numbers_of(
     regime: Regime, values: Mapping[str, Float[Array, " batch"]], model: Model
 ) -> Numbers:
-    """etat = step N^(exponent - 1/2), N = beta d; the small step at d = infinity apart, as eta.
+    """etat = step N^(exponent - 1/2), N = beta d. At d = infinity and exponents below 1/2 it is
+    zero, and the step itself is ``small_rate``.
 
     The labels of the step are y - f, and beyond its mean the output f is noise to them. Of binary
     labels the noise is what no function of the teacher's coordinate explains, and in the step the
@@ -344,10 +366,10 @@ def numbers_of(
         if model.has_own_output:
             own = own_variance(model, beta * dimension) * model.step_curvature**2
             step_noise = library_of(own).xp.sqrt(step_noise**2 + own)
-    elif exponent == 0:
-        small_rate = step
     elif exponent == 0.5:
         rate = step
+    else:
+        small_rate = step
     if not model.steps:
         rate, small_rate, alpha0 = nothing, nothing, nothing + 1.0
     return Numbers(

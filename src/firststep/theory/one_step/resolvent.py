@@ -110,12 +110,16 @@ class Pencil(NamedTuple):
             frame=xp.concatenate([upper, -moments[:, r:]], 1),
         )
 
-    def trace(self, z: Float[Array, "batch n n"]) -> Float[Array, "batch n n"]:
-        """g of Z."""
+    def trace(
+        self, z: Float[Array, "batch n n"], size: Float[Array, " batch"] | None = None
+    ) -> Float[Array, "batch n n"]:
+        """g of Z: F Z F^T - ``size`` diag(0, A2)."""
         if self.moments is None or self.frame is None:
             return z
         r = z.shape[-1] // 2
         second = self.moments[:, r:, r:]
+        if size is not None:
+            second = second * size[:, None, None]
         padded = library_of(z).xp.pad(second, ((0, 0), (r, 0), (r, 0)))
         return self.frame @ z @ flip(self.frame) - padded
 
@@ -152,12 +156,15 @@ class Pencil(NamedTuple):
         z = lib.linalg.solve(system + right @ self.moments[:, None], right)
         return (z + flip(z)) / 2
 
-    def framed(self, z: Float[Array, "batch n n"]) -> Float[Array, "batch n n"]:
-        """Phi = Z F^T + diag(0, 1), or Z with one block."""
+    def framed(
+        self, z: Float[Array, "batch n n"], size: Float[Array, " batch"] | None = None
+    ) -> Float[Array, "batch n n"]:
+        """Phi = Z F^T + ``size`` diag(0, 1), or Z with one block."""
         if self.frame is None:
             return z
         n = z.shape[-1]
-        return z @ flip(self.frame) + np.diag(np.arange(n) >= n // 2)
+        corner = np.diag(np.arange(n) >= n // 2)
+        return z @ flip(self.frame) + (corner if size is None else corner * size[:, None, None])
 
 
 def _halves(r: int) -> tuple[slice, slice]:

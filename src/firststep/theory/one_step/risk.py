@@ -29,6 +29,22 @@ c_l = w^1_l Q_l P + w^0_l Q_l psi_l/alpha0, l_p = (0, e_p U_p) and E_l[.] over t
                       + chi_p sum_l y_l^2 E_l[(b_p.Delta_l^T (G P + psi_l/alpha0))^2]}
     + (1/alpha0) sum_l E_l[(Q_l (G P + psi_l/alpha0))^2] : dg
     + (1/alpha0) sum_l (w^0_l Z_l - 2 F^T c_l)^T dZ Z_l.
+
+Inputs N(0, Omega): the sources along theta and tau = Omega theta are z_t and, with x = sum_l w^1_l
+Z_l, b = x - F^T eta/alpha0,
+
+    Pi = z_t^T Z_tt z_t + 2 z_t^T Z_ts b + b^T Z_ss b - (2/alpha0) (z_t + T_1 x)^T D eta
+         - (T_1/alpha0^2) eta^T diag(0, A2) eta + (1/alpha0) sum_l (...)       with Z = <varpi Z>
+
+With P = Phi_t^T z_t + Phi_s^T b, b~ = b - F^T d P and on every level s = z_t/sqrt varpi +
+sqrt varpi b~, p = Z(varpi) s, phi = F p + D s, p~ = p - sqrt varpi D d P, its change is as above
+with <sqrt varpi p~>_t for p in the sources z_j (and T_1 eta for eta there), with
+
+    <p_1 p_1^T/varpi>_t for p_1 p_1^T,   <(a_p.p~ - sqrt varpi l_p.eta/alpha0)^2>_t for the square
+
+and with w^0_l (<varpi phi phi^T>_t - P P^T) more in E_l[(G P + psi_l/alpha0)^2]; in z_t it is
+<p~/sqrt varpi>_t that stands with dM^-1 b_z/rho. The own output adds the source (xi/|v|, 0) on the
+levels, with the masses and (A/N) b^2 for t, to these three.
 """
 
 from __future__ import annotations
@@ -38,6 +54,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.library import library_of
+from firststep.theory.one_step.level_kicks import LevelKicks, on_levels
 from firststep.theory.one_step.mean import (
     Forms,
     coherent_energy,
@@ -48,7 +65,7 @@ from firststep.theory.one_step.mean import (
     rows_energy,
     smoother,
 )
-from firststep.theory.one_step.resolvent import Equations, equations
+from firststep.theory.one_step.resolvent import Equations, average, equations
 from firststep.theory.one_step.response import Response, respond
 from firststep.theory.one_step.system import State, System, apply, flip, solve_each, triangle
 from firststep.theory.one_step.term_risk import Given, Pull, pull_of_terms
@@ -173,11 +190,12 @@ class _Kicks(NamedTuple):
     psi: Float[Array, "batch J n"]  # psi_l
     share: Float[Array, "batch J n"]  # Q_l psi_l/alpha0
     eta: Float[Array, "batch n"]
-    p: Float[Array, "batch n"]
+    p: Float[Array, "batch n"]  # <sqrt varpi p~>_t where Omega is not 1
     big: Float[Array, "batch n"]  # P
     kick: Float[Array, "batch J n"]  # Q_l P
     c: Float[Array, "batch J n"]
     own: Float[Array, "batch n"]  # (xi/|v|, 0)
+    levels: LevelKicks | None  # where Omega is not 1
 
 
 def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y"]:
@@ -215,7 +233,7 @@ def _pull(solved: Solved, sources: _Sources) -> Pull:
         return pull_of_terms(Given(system, state, at, shapes, across, along=along, norms=norms))
     kicks = _kicks(solved, sources)
     by_theta, by_z = _by_theta_and_resolvent(solved, kicks)
-    if mean.own_shift is not None:
+    if mean.own_shift is not None and kicks.levels is None:
         by_z = by_z + mean.own_shift[:, None, None] * kicks.own[:, :, None] * kicks.own[:, None, :]
     by_norms = None if shapes.sources is None else _by_norms(solved, kicks, norms)
     return Pull(by_theta, by_z, by_norms, _by_inverse(system, sources, kicks))
@@ -240,10 +258,19 @@ def _kicks(solved: Solved, sources: _Sources) -> _Kicks:
     nodes = sum(y[:, :, None] ** (j + 1) * head[:, None] for j, head in enumerate(heads))
     psi = nodes @ shapes.phi
     kicked = apply(at.image.source, psi)  # Q_l psi_l
-    zeta = xp.pad(source, widen) + xp.einsum("bl,bln->bn", w[:, 1], nodes)
+    z_t, known = xp.pad(source, widen), shapes.known
+    x = xp.einsum("bl,bln->bn", w[:, 1], nodes)
     eta = xp.einsum("bl,bln->bn", w[:, 1], kicked)
-    a = zeta - (eta if frame is None else apply(flip(frame), eta)) / alpha0[:, None]
-    big = apply(flip(shapes.phi_teacher), a)
+    lowered = (eta if frame is None else apply(flip(frame), eta)) / alpha0[:, None]
+    levels = None
+    if known.excess is None:
+        a = z_t + x - lowered
+        p, big = apply(known.teacher, a), apply(flip(known.phi_teacher), a)
+    else:
+        b = x - lowered
+        big = apply(flip(known.phi_teacher), z_t) + apply(flip(known.phi_samples), b)
+        levels = on_levels(system, at, (z_t, b, apply(known.excess, big)), along)
+        p = levels.along_samples
     kick = apply(at.image.source, big[:, None])
     share = kicked / alpha0[:, None, None]
     return _Kicks(
@@ -251,11 +278,12 @@ def _kicks(solved: Solved, sources: _Sources) -> _Kicks:
         psi=psi,
         share=share,
         eta=eta,
-        p=apply(shapes.teacher, a),
+        p=p,
         big=big,
         kick=kick,
         c=w[:, 1, :, None] * kick + w[:, 0, :, None] * share,
         own=along,
+        levels=levels,
     )
 
 
@@ -271,6 +299,9 @@ def _by_theta_and_resolvent(
     mixed = flip(kicks.kick * w1) @ kicks.share
     total = flip(kicks.kick * w2) @ kicks.kick + mixed + flip(mixed)
     by_trace = (total + flip(kicks.share * w0) @ kicks.share) / alpha0[:, None, None]
+    if kicks.levels is not None:
+        spread_of = kicks.levels.spread(kicks.big)
+        by_trace = by_trace + _through_sources(at, w[:, 0] / alpha0[:, None], spread_of)
     back = kicks.c if pencil.frame is None else kicks.c @ pencil.frame  # rows F^T c_l
     half = flip(back) @ kicks.nodes
     by_z = (flip(kicks.nodes * w0) @ kicks.nodes - half - flip(half)) / alpha0[:, None, None]
@@ -278,17 +309,33 @@ def _by_theta_and_resolvent(
     seen_p = apply(turned, kicks.big[:, None]) @ flip(pencil.padded)
     seen_psi = apply(turned, kicks.psi) @ flip(pencil.padded) / alpha0[:, None, None]
     square = w2 * seen_p**2 + 2 * w1 * seen_p * seen_psi + w0 * seen_psi**2
+    if kicks.levels is not None:
+        turned_to = at.image.delta @ flip(pencil.padded)[:, None]  # Delta_l b_p
+        square = square + w0 * xp.sum(turned_to * (spread_of[:, None] @ turned_to), 2)
     rough = bulk.jitter * xp.einsum("bl,blp->bp", y**2, square)
-    direct = apply(pencil.ends, kicks.p)
-    if pencil.lower is None or pencil.frame is None:
-        return direct**2 + rough, by_z + by_trace
-    low, back_frame = pencil.lower, flip(pencil.frame)
-    direct = direct - apply(low, kicks.eta) / alpha0[:, None]
+    low = pencil.lower
+    by_eta = None if low is None else apply(low, kicks.eta) / alpha0[:, None]
+    if kicks.levels is None:
+        direct = apply(pencil.ends, kicks.p)
+        direct = (direct if by_eta is None else direct - by_eta) ** 2
+    else:
+        direct = kicks.levels.squares(pencil.ends, by_eta)
+    if low is None or pencil.frame is None:
+        return direct + rough, by_z + by_trace
+    back_frame = flip(pencil.frame)
     crossed = xp.sum((kicks.c @ flip(low)) * (kicks.nodes @ z @ flip(pencil.ends)), 1)
     s = pencil.ends @ z @ back_frame
-    by_theta = direct**2 - 2 * crossed / alpha0[:, None]
+    by_theta = direct - 2 * crossed / alpha0[:, None]
     by_theta = by_theta + xp.sum(((2 * s + low) @ by_trace) * low, -1)
     return by_theta + rough, by_z + back_frame @ by_trace @ pencil.frame
+
+
+def _through_sources(
+    at: Equations, weights: Float[Array, "batch J"], matrix: Float[Array, "batch n n"]
+) -> Float[Array, "batch n n"]:
+    """sum_l w_l Q_l X Q_l."""
+    source = at.image.source
+    return average(weights, flip(source) @ matrix[:, None] @ source)
 
 
 def _by_coherent(
@@ -322,7 +369,8 @@ def _by_norms(
     steady = kicks.p
     if pencil.frame is not None:
         second = np.arange(steady.shape[-1]) >= bulk.basis.shape[1]
-        steady = steady - xp.where(second, kicks.eta, 0.0) / alpha0[:, None]
+        size = alpha0 if bulk.levels is None else alpha0 / bulk.levels.teacher
+        steady = steady - xp.where(second, kicks.eta, 0.0) / size[:, None]
     seen = w[:, 0, :, None] * (kicks.nodes @ state.resolvent) - kicks.c @ flip(shapes.phi)
     weighted = w[:, 1, :, None] * steady[:, None] + seen / alpha0[:, None, None]
     pulls = [2 * xp.einsum("bl,bln->bn", y**j, weighted) for j in (1, 2, 3)]
@@ -338,5 +386,10 @@ def _by_inverse(system: System, sources: _Sources, kicks: _Kicks) -> Float[Array
     mean, r = system.mean, system.bulk.basis.shape[1]
     gamma, rho = mean.alignment[:, None, None], mean.misalignment[:, None, None]
     b_z, b_v, p1 = sources.across[:, :, None], sources.along[:, :, None], kicks.p[:, :r, None]
+    if kicks.levels is None:
+        squared = p1 @ flip(p1)
+    else:
+        p1 = kicks.levels.along_teacher[:, :r, None]
+        squared = kicks.levels.inner_squares(r)
     slanted = gamma / rho * (b_v @ flip(b_z)) - p1 @ flip(b_z) / rho
-    return b_z @ flip(b_z) - b_v @ flip(b_v) + p1 @ flip(p1) + slanted + flip(slanted)
+    return b_z @ flip(b_z) - b_v @ flip(b_v) + squared + slanted + flip(slanted)

@@ -4,8 +4,8 @@ What travels together is one object here: ``Bulk`` is what the resolvent of the 
 made of, ``Mean`` what the mean features are made of, and a ``System`` both of them with the
 numbers of the fit. All are tuples of arrays, of NumPy or of JAX, whose leading axis ``batch``
 counts problems; an array without it is shared by all of them. Axes: P readout values, K nodes of
-kappa, s levels of the inputs' covariance, J nodes of the label, r functions in the basis of mu1, n = r or 2 r the size of the pencil,
-Y = r (r + 1)/2 + P the number of overlaps.
+kappa, s levels of the inputs' covariance, J nodes of the label, r functions in the basis of mu1,
+n = r or 2 r the size of the pencil, Y = r (r + 1)/2 + P the number of overlaps.
 """
 
 from __future__ import annotations

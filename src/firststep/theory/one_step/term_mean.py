@@ -44,6 +44,7 @@ class TermForms(NamedTuple):
     teacher: Float[Array, "batch mn mn"]  # Z_tt
     phi: Float[Array, "batch n n"]  # Phi
     phi_teacher: Float[Array, "batch mn mn"]  # Phi_t
+    trace: Float[Array, "batch mn mn"]  # g
     solver: Float[Array, "batch r r"]  # G_vv^-1
     to_teacher: Float[Array, "batch r mr"]  # G_va
     sources: Float[Array, "batch 3 n P"] | None = None  # R_j
@@ -51,10 +52,11 @@ class TermForms(NamedTuple):
 
 
 class _Blocks(NamedTuple):
-    """Z_tt, Phi_t, Z_tj and Z_ij."""
+    """Z_tt, Phi_t, g, Z_tj and Z_ij."""
 
     teacher: Float[Array, "batch mn mn"]
     phi_teacher: Float[Array, "batch mn mn"]
+    trace: Float[Array, "batch mn mn"]
     to_teacher: dict[int, Float[Array, "batch mn n"]]
     between: dict[tuple[int, int], Float[Array, "batch n n"]]
 
@@ -101,6 +103,7 @@ def forms_of_terms(system: System, state: State, at: Equations) -> TermForms:
         teacher=blocks.teacher,
         phi=at.pencil.framed(state.resolvent),
         phi_teacher=blocks.phi_teacher,
+        trace=blocks.trace,
         solver=solver,
         to_teacher=gvt,
     )
@@ -141,7 +144,7 @@ def _blocks(bulk: Bulk, state: State, at: Equations, powers: tuple[int, ...]) ->
         total = total + flip(linear[i]) @ trace @ linear[j]
         between[i, j] = total
         between[j, i] = flip(total)
-    return _Blocks(teacher, phi_teacher, to_teacher, between)
+    return _Blocks(teacher, phi_teacher, trace, to_teacher, between)
 
 
 def _inverted(
