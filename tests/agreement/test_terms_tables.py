@@ -100,6 +100,17 @@ GENERIC = (
 )
 
 
+SIZE, NETWORKS = 350, 100
+
+
+def beside(problem: Problem) -> tuple[Problem, Any, Any]:
+    """A problem at that size, its theory, and networks."""
+    sized = problem.replace(dimension=SIZE)
+    terms = problem.teacher_terms
+    runs = simulate(sized, SIZE, replicates=NETWORKS, seed=77, teacher_terms=terms)
+    return sized, predict(sized), runs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", GENERIC, ids=str)
 def test_own_simulations_of_two_three_and_four_terms(problem: Problem) -> None:

@@ -44,8 +44,21 @@ FIELDS = ("ridge", "step", "alpha", "beta", "alpha0", "noise")
             noise=0.2,
             dimension=300,
         ),
+        Problem(
+            student="relu",
+            teacher="tanh",
+            teacher_terms="relu,0.5*(z**2-1)",
+            alpha=2,
+            beta=1.2,
+            alpha0=2,
+            step=1.5,
+            ridge=0.05,
+            readout="signs",
+            noise=0.3,
+            dimension=400,
+        ),
     ],
-    ids=["two blocks, infinite", "one block, d = 300"],
+    ids=["two blocks, infinite", "one block, d = 300", "three directions, d = 400"],
 )
 def test_gradients_agree_with_finite_differences(problem: Problem) -> None:
     values = {name: float(getattr(problem, name)) for name in FIELDS}

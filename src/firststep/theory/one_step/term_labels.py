@@ -79,8 +79,12 @@ def term_label_rule(
     size = math.sqrt(float(np.sum((amplitudes[:, 0] * label) ** 2)))
     if size == 0:
         return still_rule(teacher.count)
-    functions = powers_and_bumps(label, size, (width, TOP * size), detail)
-    columns = np.concatenate([amplitudes * f[:, None] for f in functions], axis=1)
+    ladder, less = (width, TOP * size), max(detail - 1, 0)
+    functions = powers_and_bumps(label, size, ladder, detail)
+    # Blocks across the step matter less: fewer bumps there, with the powers that moments need.
+    fewer = [*powers_and_bumps(label, size, ladder, less), functions[2 + detail]]
+    parts = [amplitudes[:, :2] * f[:, None] for f in functions]
+    columns = np.concatenate([*parts, *(amplitudes[:, 2:] * f[:, None] for f in fewer)], axis=1)
     found = Compression.of(columns, label, error, size)
     components = np.stack([found.components(column) for column in amplitudes.T])
     return TermRule(
