@@ -400,12 +400,7 @@ def test_covariance_across_is_that_of_sampled_rows() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [
-        {"labels": "sign"},
-        {"loss": "huber:1"},
-        {"noise_law": "t:8"},
-        {"intercept": True},
-    ],
+    [{"labels": "sign"}, {"loss": "huber:1"}, {"noise_law": "t:8"}, {"intercept": True}],
     ids=str,
 )
 def test_what_the_average_does_not_know_is_refused(given: dict[str, Any]) -> None:
