@@ -185,8 +185,6 @@ def compare(
     _refuse_what_theory_does_not_know(options)
     _refuse_other_data(problem, model, options)
     prediction = predict(at_size(problem, dimension, model), bulk=BULKS[model])
-    if problem.teacher_terms:
-        options["teacher_terms"] = problem.teacher_terms
     run = partial(simulate, problem, dimension, replicates, seed, model=model, **options)
     return _compared(prediction, run)
 
