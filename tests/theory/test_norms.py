@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from firststep import Problem
-from firststep.activations import activation
 from firststep.structure import structure_of
 from firststep.theory.medium import ISOTROPIC, Medium, Spectrum
 from firststep.theory.norms import norms_in_medium, row_spread

@@ -157,7 +157,7 @@ def test_the_frozen_gradient_by_differences(
 ) -> None:
     """dJ/dS at frozen g and f, with (E, Z) solved again at every S."""
     system, solution = prepared(problem_of(student, **changes), bulk)
-    state, at = resolved(system.bulk, solution.state)
+    state, _ = resolved(system.bulk, solution.state)
     solved = Solved.of(system, state)
     rng = np.random.default_rng(4)
     nodes = row_vectors(system).shape[-1]
