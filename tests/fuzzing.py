@@ -19,6 +19,37 @@ FUNCTIONS_OF_Z = ["tanh", "relu", "sin", "z", "0.3*z", "z**2-1", "abs", "exp(z)"
 FUNCTIONS_OF_Z += ["tahn", "", "z**z", "tanh(100*z)", "(((((z)))))", "__import__('os')", "1e-9*z"]
 FUNCTIONS_OF_Z += ["z" * 50, "max(z, 0)", "maximum(z,0)", "exp(exp(z))", "sqrt(z)", "0*z", "3", "é"]
 READOUTS = ["ones", "signs", "gaussian", "1:0.5,2:0.5", "1:2", "0:1", "x", "", "1:nan", "-1:1e400"]
+INPUTS = [
+    "gaussian",
+    "power-law:0.3",
+    "two-level:4:0.2",
+    "student-t:5",
+    "power-law:-1",
+    "two-level:4",
+]
+INPUTS += [
+    "spectrum:none.npy",
+    "spectrum:",
+    "none.csv",
+    "two-level:nan:2",
+    "power-law:1e400",
+    "",
+    "x",
+]
+OVERLAPS = [
+    "equal",
+    "random",
+    "top:0.1",
+    "decay:2",
+    "top:0",
+    "rise:nan",
+    "file",
+    "1,2",
+    "0,0",
+    "",
+    "x",
+]
+TERMS = ["relu", "relu,tanh", "rleu", ",", "", "exp(z**2)", "relu," * 30 + "relu"]
 WORDS = {
     "--alpha": NUMBERS,
     "--beta": NUMBERS,
@@ -31,6 +62,9 @@ WORDS = {
     "--student": FUNCTIONS_OF_Z,
     "--teacher": FUNCTIONS_OF_Z,
     "--readout": READOUTS,
+    "--inputs": INPUTS,
+    "--teacher-overlaps": OVERLAPS,
+    "--teacher-terms": TERMS,
     "--init": ["gaussian", "sphere", "cube", ""],
     "--bulk": ["exact", "isotropic", "both", ""],
     "--replicates": ["1", "2", "0", "-1", "x", "nan", "1e3.5"],
@@ -110,6 +144,7 @@ def public_calls(count: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 PROBLEM = dict(student="tanh", teacher="sin", alpha=2, beta=1)
+TEXTS = ["student", "teacher", "readout", "init", "inputs", "teacher_overlaps", "teacher_terms"]
 FIELDS = ["alpha", "beta", "alpha0", "step", "ridge", "noise"]
 
 
@@ -143,9 +178,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     ),
 }
 ARGUMENTS: dict[str, list[str]] = {
-    "Problem": [*FIELDS, "student", "teacher", "readout", "init", "dimension", "step_exponent"],
+    "Problem": [*FIELDS, *TEXTS, "dimension", "step_exponent"],
     "predict": [*FIELDS, "problem", "bulk", "dimension", "check", "seed"],
-    "simulate": ["problem", "dimension", "replicates", "seed", "model", "inputs", "workers"],
+    "simulate": ["problem", "dimension", "replicates", "seed", "model", "inputs", "teacher_terms"],
     "predict_features": ["weights", "problem", "teacher", "bias", "covariance", "directions"],
     "run_sweep": ["problem", "axes", "simulate", "predict", "zip", "seed", "name"],
     "activation": ["source"],

@@ -340,6 +340,17 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "student-t:NU" in capsys.readouterr().err
     assert run([*common[:-6], "--optimizer", "adamw", "--dimension", "20"]) == 2
     assert "did you mean adam?" in capsys.readouterr().err
+    turned = [*common[:-6], "--optimizer", "whitened", "--damping", "0.02", "--weight-decay", "0.1"]
+    assert run([*turned, "--inputs", "power-law:1", "--dimension", "20"]) == 0
+    told = json.loads(capsys.readouterr().out)["options"]
+    assert (told["damping"], told["weight_decay"]) == (0.02, 0.1)
+    rows = ["--inputs", f"{tmp_path / 'rows.npy'}"]
+    for wrong in (
+        [*turned, "--weight-decay", "2", "--dimension", "20"],
+        [*common[:-6], "--optimizer", "whitened-exact", *rows],
+    ):
+        assert run(wrong) == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 def experiment(**changes: object) -> Experiment:
@@ -411,8 +422,10 @@ def test_faults_of_experiments(tmp_path: Path) -> None:
 def test_the_example_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parent.parent / "docs" / "inputs.md").read_text()
     examples = re.findall(r"^```python\n(.*?)^```", page, flags=re.S | re.M)
-    assert len(examples) == 1
-    exec(compile(examples[0], "inputs.md", "exec"), {})
+    assert len(examples) == 2
+    scope: dict[str, object] = {}
+    for example in examples:
+        exec(compile(example, "inputs.md", "exec"), scope)
     printed = capsys.readouterr().out
     assert "whitened: rank 50 of 50 columns" in printed
     assert "trusted: the Gaussian theory" in printed

@@ -62,6 +62,59 @@ def test_numbers_beyond_the_theory(
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", ["predict", "simulate", "compare", "optimize", "baselines"])
+@pytest.mark.parametrize(
+    ("words", "parameter"),
+    [
+        ("--inputs power-law:-1", "inputs"),
+        ("--inputs two-level:4:1", "inputs"),
+        ("--inputs two-level:4:0.001 --dimension 30", "dimension"),
+        ("--inputs spectrum:none.npy", "inputs"),
+        ("--inputs spectrum:negative.npy", "inputs"),
+        ("--inputs spectrum:infinite.npy", "inputs"),
+        ("--inputs spectrum:nan.npy", "inputs"),
+        ("--inputs spectrum:words.csv", "inputs"),
+        ("--inputs spectrum:broken.npy", "inputs"),
+        ("--inputs spectrum:zeros.npy", "inputs"),
+        ("--inputs spectrum:good.npy --dimension 30", "dimension"),
+        ("--inputs spectrum:good.npy --teacher-overlaps 1,2", "teacher-overlaps"),
+        ("--inputs spectrum:good.npy --teacher-overlaps 0,0,1", "teacher-overlaps"),
+        ("--inputs spectrum:good.npy --teacher-overlaps file", "teacher-overlaps"),
+        ("--inputs power-law:0.3 --teacher-overlaps top:0", "teacher-overlaps"),
+        ("--inputs power-law:0.3 --teacher-overlaps 0,0,0", "teacher-overlaps"),
+        ("--inputs power-law:0.3 --teacher-overlaps 1,2 --dimension 30", "dimension"),
+        ("--teacher-overlaps bottom:0.1", "teacher-overlaps"),
+        ("--inputs power-law:0.3 --teacher-terms relu", "teacher-terms"),
+        ("--teacher-terms rleu", "teacher-terms"),
+        ("--teacher-terms relu,tanh,sin --dimension 3", "teacher-terms"),
+    ],
+)
+def test_data_that_is_none(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    command: str,
+    words: str,
+    parameter: str,
+) -> None:
+    for name, values in (
+        ("negative", [1.0, -1.0, 2.0]),
+        ("infinite", [1.0, np.inf, 2.0]),
+        ("nan", [1.0, np.nan, 2.0]),
+        ("zeros", [0.0, 0.0, 0.0]),
+        ("good", [2.0, 1.0, 0.0]),
+    ):
+        np.save(tmp_path / f"{name}.npy", values)
+    (tmp_path / "words.csv").write_text("1\nx\n")
+    (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY")
+    monkeypatch.chdir(tmp_path)
+    code, err = said(capsys, command, *COMMAND[1:], *words.split())
+    assert code == 2
+    assert err.startswith(f"error: {parameter} must be ")
+    assert len(err.splitlines()) == 1
+
+
 def test_sizes_that_do_not_exist_are_refused_in_arrays_too() -> None:
     with pytest.raises(InvalidParameter, match="alpha times dimension rounds to zero"):
         predict(PROBLEM.replace(dimension=100), alpha=np.array([1.0, 0.004]))

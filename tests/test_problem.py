@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firststep import InvalidParameter, Problem, readout_law
+from firststep import DataInputs, InvalidParameter, Problem, SpectrumInputs, readout_law
 from firststep.label_faults import LATER
 from tests.backends import jnp, needs_jax
 
@@ -140,6 +141,96 @@ def test_losses_and_labels_go_through_files(changes: dict[str, object], tmp_path
     for convert in (problem.to_ba, problem.to_cui):
         with pytest.raises(InvalidParameter):
             convert()
+
+
+DATA = [
+    dict(inputs="power-law:0.3", teacher_overlaps="top:0.123456789012345"),
+    dict(inputs="two-level:4:0.2", teacher_overlaps="random", dimension=50),
+    dict(inputs="two-level:0.25:0.7"),
+    dict(inputs="student-t:5", teacher_overlaps="random"),
+    dict(inputs="power-law:1", teacher_overlaps=[0.1, -2.0, 1 / 3, 0.0], dimension=4),
+    dict(teacher_terms="relu, maximum(z, 0.5*z), tanh(2*z)"),
+    dict(teacher_terms=["relu"], labels="sign", loss="logistic"),
+    dict(inputs="rademacher", teacher_terms=("tanh",)),
+    dict(inputs="spectrum:FOLDER/one.npy", teacher_overlaps="bottom:0.5"),
+    dict(inputs="spectrum:FOLDER/two.csv"),
+    dict(inputs="spectrum:FOLDER/two.csv", teacher_overlaps="equal"),
+    dict(inputs="FOLDER/rows.npy,standardize"),
+]
+
+
+@pytest.mark.parametrize("changes", DATA, ids=str)
+def test_inputs_components_and_terms_go_through_files(
+    changes: dict[str, object], tmp_path: Path
+) -> None:
+    np.save(tmp_path / "one.npy", [4.0, 1.0, 2.0, 0.0])
+    np.savetxt(tmp_path / "two.csv", [[1.0, 0.3], [3.0, 0.1], [2.0, 0.0]], delimiter=",")
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(40, 6)))
+    told = {
+        name: value.replace("FOLDER", str(tmp_path)) if isinstance(value, str) else value
+        for name, value in changes.items()
+    }
+    problem = make(**told)
+    assert problem.beyond_plain()
+    assert problem.is_plain == ("loss" not in changes)
+    for again in (
+        Problem(**problem.to_dict()),
+        Problem(**json.loads(json.dumps(problem.to_dict()))),
+        pickle.loads(pickle.dumps(problem)),
+        problem.replace(),
+    ):
+        assert again == problem
+        assert hash(again) == hash(problem)
+        assert again.to_dict() == problem.to_dict()
+    path = tmp_path / "problem.toml"
+    path.write_text(problem.to_toml())
+    assert Problem.from_toml(path) == problem
+    assert len({make(), problem, problem.replace(alpha=7)}) == 3
+    for convert in (problem.to_ba, problem.to_cui):
+        with pytest.raises(
+            InvalidParameter, match=r"must be .* in \[(Ba|Cui)\]'s notation"
+        ) as caught:
+            convert()
+        assert "\n" not in str(caught.value)
+
+
+def test_components_of_a_file_follow_the_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "two.npy", [[1.0, 0.3], [3.0, 0.1]])
+    np.save(tmp_path / "other.npy", [[1.0, 2.0], [3.0, 1.0]])
+    problem = make(inputs=f"spectrum:{tmp_path / 'two.npy'}")
+    assert problem.to_dict()["teacher_overlaps"] == "file"
+    assert problem.teacher_overlaps.components(2) == pytest.approx([1 / 3, 1])
+    moved = problem.replace(inputs=f"spectrum:{tmp_path / 'other.npy'}")
+    assert moved.teacher_overlaps.components(2) == pytest.approx([0.5, 1])
+    given = Problem(**problem.to_dict()).replace(inputs=f"spectrum:{tmp_path / 'other.npy'}")
+    assert given == moved
+    assert str(problem.replace(inputs="gaussian").teacher_overlaps) == "equal"
+    equal = problem.replace(teacher_overlaps="equal")
+    assert equal.to_dict()["teacher_overlaps"] == "equal"
+    assert Problem(**equal.to_dict()) == equal != problem
+
+
+def test_arrays_in_memory_are_not_written() -> None:
+    for law in (SpectrumInputs.of([1, 2]), DataInputs.of(np.eye(4))):
+        problem = make(inputs=law)
+        assert pickle.loads(pickle.dumps(problem)) == problem
+        with pytest.raises(InvalidParameter, match="inputs must be read from a file to be written"):
+            problem.to_toml()
+
+
+def test_texts_with_quotes_and_backslashes_are_written(tmp_path: Path) -> None:
+    name = tmp_path / 'a "b" \\ c.npy'
+    np.save(name, [1.0, 2.0])
+    problem = make(inputs=f"spectrum:{name}")
+    path = tmp_path / "problem.toml"
+    path.write_text(problem.to_toml())
+    assert Problem.from_toml(path) == problem
+
+
+def test_long_components_are_short_in_print() -> None:
+    problem = make(inputs="power-law:1", teacher_overlaps=np.linspace(0.1, 1, 500), dimension=500)
+    assert len(str(problem)) < 500
+    assert len(problem.to_dict()["teacher_overlaps"].split(",")) == 500
 
 
 def test_later_fields_stay_out_of_what_is_stored() -> None:

@@ -17,7 +17,7 @@ from firststep.errors import (
     StoreError,
     WorkerFailed,
 )
-from firststep.inputs import DataInputs, InputLaw, input_law
+from firststep.inputs import DataInputs, InputLaw, SpectrumInputs, input_law
 from firststep.layer_check import LayerCheck, check_layers
 from firststep.predicting import predict
 from firststep.problem import Problem
@@ -34,6 +34,7 @@ from firststep.spectrum import Spectrum, spectrum
 from firststep.sweep.experiment import Experiment
 from firststep.sweep.run import Sweep, run_sweep
 from firststep.theory.closed_forms.bound import TauStar, tau_star, theorem_seven_bound
+from firststep.theory.closed_forms.random_features import RandomFeaturesFit, random_features
 from firststep.theory.closed_forms.small_step import (
     SmallStep,
     small_step,
@@ -76,12 +77,14 @@ __all__ = [
     "Optimum",
     "Prediction",
     "Problem",
+    "RandomFeaturesFit",
     "ReadoutLaw",
     "Run",
     "Simulation",
     "SmallStep",
     "SpectralLaw",
     "Spectrum",
+    "SpectrumInputs",
     "StoreDamaged",
     "StoreError",
     "Sweep",
@@ -102,6 +105,7 @@ __all__ = [
     "optimal",
     "predict",
     "predict_features",
+    "random_features",
     "readout_law",
     "run_sweep",
     "simulate",

@@ -25,7 +25,8 @@ from firststep.results import (
     plain_fields,
     with_error,
 )
-from firststep.simulation.design import Training
+from firststep.simulation.design import Training, chosen_data, own_structure, refuse_model
+from firststep.simulation.kinds import MODELS
 from firststep.simulation.running.given import simulate_features
 from firststep.simulation.running.simulate import simulate
 from firststep.theory.given_layer.predict import predict_features
@@ -40,7 +41,7 @@ DEFAULTS: Mapping[str, Any] = {
     **vars(Training()),
     **{
         name: inspect.signature(simulate).parameters[name].default
-        for name in ("inputs", "teacher_terms", "training")
+        for name in ("teacher_terms", "training")
     },
 }
 # What predict_features and simulate_features are both told of a layer.
@@ -182,7 +183,10 @@ def compare(
         hint = "the theory describes only these; simulate(...) runs the others"
         raise InvalidParameter("model", "one of " + ", ".join(BULKS), model, hint)
     _refuse_what_theory_does_not_know(options)
+    _refuse_other_data(problem, model, options)
     prediction = predict(at_size(problem, dimension, model), bulk=BULKS[model])
+    if problem.teacher_terms:
+        options["teacher_terms"] = problem.teacher_terms
     run = partial(simulate, problem, dimension, replicates, seed, model=model, **options)
     return _compared(prediction, run)
 
@@ -225,10 +229,23 @@ def _refuse_what_theory_does_not_know(options: Mapping[str, Any]) -> None:
     training = options.get("training") or {}
     given = {**(training if isinstance(training, Mapping) else vars(training)), **options}
     for name, only in DEFAULTS.items():
-        if name in given and str(given[name]) != str(only):
+        value = given.get(name, only)
+        if isinstance(only, float) and isinstance(value, int):
+            value = float(value)  # 0 is 0.0
+        if str(value) != str(only):
             hint = "the theory is for one step on fresh Gaussian data; "
             hint += "simulate(...) runs what it does not cover"
             raise InvalidParameter(name, "left at its default in a comparison", given[name], hint)
+
+
+def _refuse_other_data(problem: Problem, model: str, options: Mapping[str, Any]) -> None:
+    """Inputs and terms are the problem's: of others the prediction would know nothing."""
+    law, _ = chosen_data(problem, options.get("inputs"))
+    if law != problem.inputs:
+        hint = f"they are part of the question: Problem(..., inputs={str(law)!r})"
+        raise InvalidParameter("inputs", "left at its default in a comparison", str(law), hint)
+    overlaps = own_structure(problem, law)
+    refuse_model(MODELS[model], law, overlaps, several=bool(problem.teacher_terms))
 
 
 def _compared(

@@ -1,7 +1,8 @@
 """The one door for a first layer that is given: what the verbs about it accept and refuse.
 
 Features s(W^T x + b), labels y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps, inputs
-x ~ N(0, C). Directions of the teacher have norm 1; they need not be orthogonal to each other.
+x ~ N(0, C). Directions of the teacher have norm 1; they need not be orthogonal to each other. Where
+the problem has a spectrum of its inputs, C = Omega, and directions have theta^T Omega theta = 1.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy as np
 
 from firststep.checks import choice, real_array
 from firststep.errors import InvalidParameter
-from firststep.inputs import checked_covariance
+from firststep.inputs import StructuredInputs, checked_covariance
 from firststep.problem import Problem
+from firststep.structure import eigenvalues_of
 from firststep.teacher_terms import teacher_terms as terms_of
 
 if TYPE_CHECKING:
@@ -60,12 +62,15 @@ class GivenLayer:
                 "problem", "a Problem", problem, "the order is weights, problem, teacher"
             )
         choice("neurons", neurons, ("columns", "rows"))
-        terms = (problem.teacher, *terms_of(teacher_terms))
+        terms = (problem.teacher, *_terms(problem, teacher_terms))
         columns = _columns("weights", weights, neurons)
         dimension, width = columns.shape
         teachers = _teachers(teacher, len(terms), columns, neurons)
         if dimension < 2:
             raise InvalidParameter("weights", "of at least 2 inputs", _shape(np.asarray(weights)))
+        sizes = _sizes(problem, dimension, width)
+        own = _own_covariance(problem, dimension)
+        _refuse_lengths(teachers, own)
         start = None if initial is None else _columns("initial", initial, neurons)
         if start is not None and start.shape != columns.shape:
             allowed = f"of the shape of the weights, {np.asarray(weights).shape}"
@@ -82,8 +87,8 @@ class GivenLayer:
             terms=terms,
             initial=start,
             bias=shifts,
-            covariance=None if covariance is None else checked_covariance(covariance, dimension),
-            sizes=_sizes(problem, dimension, width),
+            covariance=_covariance(covariance, own, problem, dimension),
+            sizes=sizes,
         )
 
 
@@ -120,13 +125,52 @@ def _teachers(
             f", and {count} columns, one a term" if count > 1 else ""
         )
         raise InvalidParameter("teacher", allowed, f"an array of shape {given.shape}", hint)
-    norms = np.linalg.norm(found, axis=0)
+    return found
+
+
+def _refuse_lengths(teachers: Float[Array, "d J"], own: Float[Array, "d d"] | None) -> None:
+    """Say so of a direction that is not of length 1, as the problem's inputs see it."""
+    seen = teachers if own is None else np.sqrt(np.diag(own))[:, None] * teachers
+    norms = np.linalg.norm(seen, axis=0)
     worst = float(norms[np.argmax(np.abs(norms - 1))])
     if abs(worst - 1) > UNIT:
+        what = "norm" if own is None else "standard deviation"
+        allowed = "a direction of norm 1"
+        if own is not None:
+            allowed = "a direction along which the problem's inputs have the variance 1"
         raise InvalidParameter(
-            "teacher", "a direction of norm 1", f"one of norm {worst:.6g}", "divide it by its norm"
+            "teacher", allowed, f"one of {what} {worst:.6g}", f"divide it by its {what}"
         )
-    return found
+
+
+def _terms(problem: Problem, given: object) -> tuple[Activation, ...]:
+    """Those that are given, or the problem's own."""
+    terms, own = terms_of(given), problem.teacher_terms
+    if terms and own and terms != own:
+        allowed = f"left out where the problem has teacher-terms {','.join(map(str, own))}"
+        raise InvalidParameter("teacher-terms", allowed, ",".join(map(str, terms)))
+    return terms or own
+
+
+def _own_covariance(problem: Problem, dimension: int) -> Float[Array, "d d"] | None:
+    """Omega of the problem's inputs; none where they have no spectrum."""
+    law = problem.inputs
+    if not isinstance(law, StructuredInputs):
+        return None
+    return np.diag(eigenvalues_of(law, dimension))
+
+
+def _covariance(
+    given: object, own: Float[Array, "d d"] | None, problem: Problem, dimension: int
+) -> Float[Array, "d d"] | None:
+    """The one that is given, or the problem's own."""
+    if given is None:
+        return own
+    found = checked_covariance(given, dimension)
+    if own is not None and not np.allclose(found, own, rtol=UNIT, atol=UNIT):
+        allowed = f"left out where the problem has inputs {problem.inputs}"
+        raise InvalidParameter("covariance", allowed, "another matrix")
+    return found if own is None else own
 
 
 def _columns(parameter: str, source: object, neurons: str) -> Float[Array, "d N"]:

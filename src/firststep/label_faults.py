@@ -20,6 +20,7 @@ class Asked(Protocol):
     noise: float
     loss: Loss
     labels: LabelLaw
+    teacher_terms: tuple[Activation, ...]
     threshold: float
     intercept: bool
     step_loss: Loss
@@ -66,19 +67,25 @@ def of_the_labels(problem: Asked) -> Iterator[Fault]:
 
 def _of_one_class(problem: Asked) -> Iterator[Fault]:
     """The range of the teacher, on inputs of which none is rarer than 1e-8."""
-    points = np.unique(np.concatenate([np.linspace(-5.6, 5.6, 4001), problem.teacher.kinks]))
-    with np.errstate(all="ignore"):
-        values = problem.teacher.evaluate(points)
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    ends = [_ends(each) for each in (problem.teacher, *problem.teacher_terms)]
+    low, high = (sum(column) for column in zip(*ends, strict=True))  # of independent directions
     if low < problem.threshold < high:
         return
     seen = f"the teacher is from {low:.4g} to {high:.4g}, so all labels are of one class"
     if problem.threshold == 0:
         allowed = "a function that changes its sign, with labels sign"
-        yield Fault("teacher", allowed, str(problem.teacher), f"{seen}; try a threshold")
+        given = " + ".join(map(str, (problem.teacher, *problem.teacher_terms)))
+        yield Fault("teacher", allowed, given, f"{seen}; try a threshold")
     else:
         allowed = f"between {low:.4g} and {high:.4g}, the range of the teacher"
         yield Fault("threshold", allowed, f"{problem.threshold:g}", "all labels are of one class")
+
+
+def _ends(function: Activation) -> tuple[float, float]:
+    points = np.unique(np.concatenate([np.linspace(-5.6, 5.6, 4001), function.kinks]))
+    with np.errstate(all="ignore"):
+        values = function.evaluate(points)
+    return float(np.nanmin(values)), float(np.nanmax(values))
 
 
 def of_the_losses(problem: Asked) -> Iterator[Fault]:

@@ -249,7 +249,8 @@ class LayerCheck(Shown):
         sizes, problem = self.sizes, self.problem
         steps = f"n0 = {sizes.step_samples}, n = {sizes.samples}"
         parts = f"d = {sizes.dimension}, N = {sizes.width}, {steps}, seed {self.seed}"
-        learns = f"{problem.student} learns {problem.teacher}"
+        teacher = " + ".join(map(str, (problem.teacher, *problem.teacher_terms)))
+        learns = f"{problem.student} learns {teacher}"
         return f"theory ({self.bulk} bulk) against given layers: {learns}, {parts}"
 
     def notes(self) -> Iterator[str]:
@@ -351,7 +352,8 @@ def layer_number(problem: Problem, seed: int, number: int) -> float:
     """The main number of one layer: that of replicate ``number`` of ``simulate``."""
     layer = first_layer(problem, seed=seed, replicate=number)
     with np.errstate(all="ignore"):  # what is not finite is refused, not warned about
-        found = predict_features(layer.after, problem, layer.teacher, initial=layer.before)
+        teacher = layer.directions if problem.teacher_terms else layer.teacher
+        found = predict_features(layer.after, problem, teacher, initial=layer.before)
     return float(getattr(found, main_number(problem)))
 
 

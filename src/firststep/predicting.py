@@ -42,10 +42,10 @@ def predict(
     training_error are JAX arrays; with binary labels, another loss or an intercept one whose risk,
     losses, error rates and alignment can be differentiated, outside of jit and vmap.
 
-    d = infinity: the large step (step_exponent 0.5), the small step (0) or none. Finite
-    ``dimension``: any exponent, with the corrections of order 1/d from the mean of the features. A
-    single number given as ``dimension`` replaces the problem's. A single problem that cannot be
-    solved raises ``NotConverged``.
+    d = infinity: the large step (step_exponent 0.5), the small step (0), exponents between them, or
+    no step. Finite ``dimension``: any exponent, with the corrections of order 1/d from the mean of
+    the features. A single number given as ``dimension`` replaces the problem's. A single problem
+    that cannot be solved raises ``NotConverged``.
 
     ``check=10`` asks whether to trust it: ten first layers are drawn at the finite d, and the
     equations of the given layer solved for each (``check_layers``, with ``seed``). The answer's

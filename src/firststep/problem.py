@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, InstanceOf, model_validator
+from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
-from firststep.activations import Activation, JaxActivation, activation
+from firststep.activations import Activation, JaxActivation
 from firststep.bayes import least_error
 from firststep.checks import (
     LARGEST_RIDGE,
@@ -22,9 +21,18 @@ from firststep.checks import (
     number,
     ridge_values,
 )
-from firststep.errors import Fault, InvalidParameter
-from firststep.inputs import GAUSSIAN, InputLaw, SpectrumInputs, TeacherOverlaps, input_law
-from firststep.inputs import teacher_overlaps as overlaps_of
+from firststep.data_faults import dimension_fault, fixed_dimension, of_the_data
+from firststep.errors import Fault, InvalidParameter, shown
+from firststep.fields import activation_of, flip_of, inputs_of, overlaps_of, own_overlaps
+from firststep.inputs import (
+    GAUSSIAN,
+    LAWS,
+    DataInputs,
+    InputLaw,
+    SpectrumInputs,
+    StructuredInputs,
+    TeacherOverlaps,
+)
 from firststep.label_faults import LATER, OF_THE_FIT, of_the_labels, of_the_losses, plain_value
 from firststep.label_laws import LabelLaw, label_law
 from firststep.losses import Loss, loss_of
@@ -41,27 +49,8 @@ def _field(check: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _activation(parameter: str, source: object) -> Activation:
-    made = activation(source, parameter=parameter)
-    is_student = parameter == "student"
-    try:
-        moments = made.moments
-        if is_student:
-            _ = made.slope_moments
-    except InvalidParameter as error:  # not integrable
-        raise error.at(parameter) from None
-    if is_student and moments.second_moment - moments.mean**2 < 1e-20:
-        raise InvalidParameter(parameter, "an activation that is not constant", str(made))
-    return made
-
-
-_named_activation = lru_cache(maxsize=1024)(_activation)  # a grid integrates its activations once
-
-
 def _one_activation(parameter: str) -> BeforeValidator:
-    return _field(
-        lambda v: (_named_activation if isinstance(v, str) else _activation)(parameter, v)
-    )
+    return _field(lambda value: activation_of(parameter, value))
 
 
 @dataclass(frozen=True)
@@ -85,12 +74,8 @@ ARRAYS: dict[str, Bounds] = {
 }
 
 
-def _flip(value: object) -> float:
-    flip = number("flip", value, 0)
-    if not flip < 0.5:
-        hint = "at 0.5 a label says nothing; beyond it, its opposite"
-        raise InvalidParameter("flip", "a number from 0 to below 0.5", value, hint)
-    return flip
+def _overlaps(value: object, info: ValidationInfo) -> TeacherOverlaps:
+    return overlaps_of(value, info.data.get("inputs"))
 
 
 def _bounded(name: str) -> BeforeValidator:
@@ -161,7 +146,7 @@ class Problem(Record):
         default_factory=lambda: label_law("real"),
         description="real, sign (y = +-1), or logit:SLOPE",
     )
-    flip: Annotated[float, _field(_flip)] = Field(
+    flip: Annotated[float, _field(flip_of)] = Field(
         default=0.0, description="probability that a binary label is flipped, below 0.5"
     )
     threshold: Annotated[
@@ -179,15 +164,16 @@ class Problem(Record):
         description="law of the noise of real labels, times noise: gaussian, t:NU, or "
         "mixture:S@W,S@W,...",
     )
-    inputs: Annotated[InstanceOf[InputLaw], _field(input_law)] = Field(
+    inputs: Annotated[InstanceOf[InputLaw], _field(inputs_of)] = Field(
         default=GAUSSIAN,
-        description="law of the inputs: gaussian, power-law:A, two-level:RATIO:SHARE, "
-        "spectrum:FILE, ...",
+        description="law of the inputs: " + ", ".join(law.form() for law in LAWS.values()) + ", or "
+        "a file of samples (.npy, .npz, .parquet, .csv) with options after commas: "
+        "data.npz,key=x,standardize",
     )
-    teacher_overlaps: Annotated[InstanceOf[TeacherOverlaps], _field(overlaps_of)] = Field(
-        default_factory=lambda data: _own_overlaps(data.get("inputs")),
-        description="the teacher's components along the eigenvectors of the inputs: equal, random, "
-        "top:SHARE, bottom:SHARE, decay:B, rise:B, or numbers",
+    teacher_overlaps: Annotated[InstanceOf[TeacherOverlaps], BeforeValidator(_overlaps)] = Field(
+        default_factory=lambda data: own_overlaps(data.get("inputs")),
+        description="the teacher's components along the eigenvectors of the inputs: equal (the "
+        "default), random, top:SHARE, bottom:SHARE, decay:B, rise:B, numbers after commas, or file",
     )
     teacher_terms: Annotated[tuple[Activation, ...], _field(terms_of)] = Field(
         default=(),
@@ -216,7 +202,9 @@ class Problem(Record):
 
     @classmethod
     def _together(cls, table: Mapping[str, Any], made: Problem | None) -> list[Fault]:
-        return [] if made is None else [*of_the_labels(made), *of_the_losses(made)]
+        if made is None:
+            return []
+        return [*of_the_labels(made), *of_the_losses(made), *of_the_data(made)]
 
     @property
     def is_plain(self) -> bool:
@@ -232,7 +220,7 @@ class Problem(Record):
     def refuse_beyond_plain(self, allowed: str, hint: str) -> None:
         """Say so if it is one, where only ridge regression on real labels is known."""
         for name in self.beyond_plain():
-            given = str(getattr(self, name))
+            given = str(plain_value(getattr(self, name)))
             raise InvalidParameter(name.replace("_", "-"), allowed, given, hint)
 
     @property
@@ -264,12 +252,18 @@ class Problem(Record):
         return value
 
     def sizes(self, dimension: object = None) -> Sizes:
-        """The whole numbers n, N, n0 at a finite dimension (the problem's own if none is given)."""
+        """The whole numbers n, N, n0 at a finite dimension (the problem's own if none is given:
+        its ``dimension``, or where that is infinite the size of the arrays of the question).
+        """
         given = self.dimension if dimension is None else dimension_value(dimension)
+        if dimension is None and given == math.inf:
+            given = fixed_dimension(self) or given
         if given == math.inf:
             hint = "a simulation needs a finite size, for instance 1000"
             raise InvalidParameter("dimension", "a whole number >= 2", "inf", hint)
         d = int(given)
+        if fault := dimension_fault(self, d):
+            raise InvalidParameter.from_faults([fault])
         ratios = {"alpha": self.alpha, "beta": self.beta, "alpha0": self.alpha0}
         for name, ratio in ratios.items():
             if ratio * d > MAX_SIZE:
@@ -291,13 +285,18 @@ class Problem(Record):
 
     @property
     def kernel_lower_bound(self) -> float:
-        """m2* - c0*^2 - c1*^2: what no fixed kernel or linear model can beat ([Ba] Prop. 1)."""
+        """m2* - c0*^2 - c1*^2 of the teacher, without further terms: what no fixed kernel or linear
+        model can beat on inputs N(0, I) ([Ba] Prop. 1).
+        """
         return self.teacher.moments.nonlinear_variance
 
     @property
     def bayes_error_rate(self) -> float:
-        """E min(P(y = 1 | x), P(y = -1 | x)): what no classifier can beat; nan for real labels."""
-        if not self.labels.is_binary:
+        """E min(P(y = 1 | x), P(y = -1 | x)): what no classifier can beat; nan for real labels, for
+        several terms, and for inputs along which <x, theta> is not N(0, 1).
+        """
+        is_known = self.inputs.is_gaussian or isinstance(self.inputs, StructuredInputs)
+        if not self.labels.is_binary or self.teacher_terms or not is_known:
             return math.nan
         return least_error(self.label_probability, self.teacher.kinks)
 
@@ -417,24 +416,32 @@ class Problem(Record):
         for name in ("student", "teacher"):
             is_text = not isinstance(getattr(self, name), JaxActivation)
             self._require(name, is_text, "a name or an expression to be written as text")
+        for term in self.teacher_terms:
+            is_text = not isinstance(term, JaxActivation)
+            self._require("teacher_terms", is_text, "names or expressions to be written as text")
+        if isinstance(self.inputs, DataInputs | SpectrumInputs):
+            is_file = self.inputs.name != "array"
+            self._require("inputs", is_file, "read from a file to be written as text")
 
     def _require_plain(self, paper: str) -> None:
         for name, value in LATER.items():
-            word = str(value).lower()
+            word = str(value).lower() or "none"
             is_default = plain_value(getattr(self, name)) == value
             self._require(name, is_default, f"{word} in {paper}'s notation")
 
     def _require(self, name: str, holds: bool, allowed: str) -> None:
         if not holds:
-            raise InvalidParameter(name.replace("_", "-"), allowed, str(getattr(self, name)))
+            given = str(plain_value(getattr(self, name)))
+            raise InvalidParameter(name.replace("_", "-"), allowed, given)
 
     # Files ---------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that build the same problem again, fit for JSON."""
         values = self.all_values()
+        own = {"teacher_overlaps": str(own_overlaps(self.inputs))}
         for name, default in LATER.items():  # left out there, so that old keys stay
-            if values[name] == default:
+            if values[name] == default == own.get(name, default):
                 del values[name]
         return values
 
@@ -453,17 +460,10 @@ class Problem(Record):
         return super().to_toml()
 
     def __str__(self) -> str:
-        parts = [f"{name}={value}" for name, value in self.to_dict().items()]
+        parts = [f"{name}={shown(str(value))}" for name, value in self.to_dict().items()]
         return f"Problem({', '.join(parts)})"
 
     __repr__ = __str__
-
-
-def _own_overlaps(law: object) -> TeacherOverlaps:
-    """Those in the file of a spectrum, or equal ones."""
-    if isinstance(law, SpectrumInputs) and law.components is not None:
-        return overlaps_of(law.components)
-    return overlaps_of("equal")
 
 
 _RATIO = ("alpha", "beta")  # of the two conventions of the ridge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -165,7 +166,7 @@ def _in_toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return value if value == "inf" else f'"{value}"'
+        return value if value == "inf" else json.dumps(value, ensure_ascii=False)
     return str(value)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.errors import shown
 from firststep.problem import Problem, Sizes
 from firststep.typing import Array
 
@@ -35,6 +36,7 @@ SHOWN = {
     "output_alignment": "alignment of the output with the teacher",
     "gradient_norm": "gradient norm |v|",
     "alignment": "alignment of the step with the teacher",
+    "update_alignment": "alignment of the change of the weights with the teacher",
     "spike_strength": "spike strength",
     "singular_values_weights": "leading singular values of W1",
     "singular_values_update": "leading singular values of W1 - W0",
@@ -296,13 +298,22 @@ class Simulation(Shown):
         several = f" ({1 + len(terms)} directions)" if terms else ""
         teacher = " + ".join([str(self.problem.teacher), *terms]) + several
         law = self.options.get("inputs", "gaussian")
-        inputs = "" if law == "gaussian" else f"{law} inputs, "
+        inputs = on_inputs(self.problem, law)
         learns = f"{self.problem.student} learns {teacher}"
         return f"{self.model}: {learns}, {inputs}{parts}, {count}, seed {self.seed}"
 
     def notes(self) -> Iterator[str]:
         if self.interrupted:
             yield "interrupted: only the finished replicates are shown"
+
+
+def on_inputs(problem: Problem, law: str | None = None) -> str:
+    """The law of the inputs and where in it the teacher lies, in a title; nothing of N(0, I)."""
+    name = str(problem.inputs) if law is None else law
+    words = "" if name == "gaussian" else f"{name} inputs, "
+    if str(problem.teacher_overlaps) != "equal":
+        words += f"teacher {shown(str(problem.teacher_overlaps), 40)}, "
+    return words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -344,7 +355,8 @@ class Baselines(Shown):
         is not known.
         """
         first = self.simulations[0]
-        other = first.options.get("teacher_terms") or first.options.get("inputs") != "gaussian"
+        inputs = first.options.get("inputs")
+        other = first.options.get("teacher_terms") or inputs != str(first.problem.inputs)
         return math.nan if other else first.problem.bayes_error_rate
 
     def to_dict(self) -> dict[str, Any]:

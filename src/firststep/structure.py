@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from firststep.errors import InvalidParameter
+from firststep.inputs.data import DataInputs
 from firststep.inputs.structured import StructuredInputs
 
 if TYPE_CHECKING:
-    from firststep.problem import Problem
+    from firststep.inputs import InputLaw, TeacherOverlaps
     from firststep.typing import Array, Float
+
+LARGEST = 10**7  # d of a spectrum that is written out: some arrays of 80 MB
+
+
+class Asked(Protocol):
+    """The fields of a Problem that are looked at."""
+
+    @property
+    def inputs(self) -> InputLaw: ...
+    @property
+    def teacher_overlaps(self) -> TeacherOverlaps: ...
+    @property
+    def dimension(self) -> float: ...
 
 
 class Structure(NamedTuple):
@@ -25,25 +39,43 @@ class Structure(NamedTuple):
     shares: Float[Array, " s"]
 
 
-def structure_of(problem: Problem) -> Structure | None:
-    """The structure of a problem's inputs at its dimension; None where they are N(0, I)."""
-    law = problem.inputs
-    if not isinstance(law, StructuredInputs):
+def structure_of(problem: Asked) -> Structure | None:
+    """The structure of a problem's inputs at its dimension; None where they are N(0, I).
+
+    Laws that are no N(0, Omega) have none, and are refused.
+    """
+    law, overlaps = problem.inputs, problem.teacher_overlaps
+    if law.is_gaussian:
         return None
+    if not isinstance(law, StructuredInputs):
+        allowed = "gaussian, power-law:A, two-level:RATIO:SHARE or spectrum:FILE for the theory"
+        hint = "simulate(...) runs others; diagnose_inputs(...) says whether the Gaussian theory "
+        hint += "can be trusted for them"
+        if isinstance(law, DataInputs):
+            hint += ", and SpectrumInputs.from_data(rows) has their spectrum"
+        raise InvalidParameter("inputs", allowed, str(law), hint)
     if problem.dimension == math.inf:
         values, masses = _limit_of(law)
-        squares = problem.teacher_overlaps.squares(np.cumsum(masses), masses)
+        squares = overlaps.squares(np.cumsum(masses), masses)
         if squares.shape != values.shape:
             raise _wrong_length(squares.size, values.size)
         return Structure(values, masses, _scaled(values * squares))
-    values = law.eigenvalues(int(problem.dimension))
-    theta = teacher_components(problem, values)
+    values = eigenvalues_of(law, int(problem.dimension))
+    theta = teacher_components(overlaps, values)
     return Structure(values, np.full(values.size, 1 / values.size), values * theta**2)
 
 
-def teacher_components(problem: Problem, values: Float[Array, " d"]) -> Float[Array, " d"]:
+def eigenvalues_of(law: StructuredInputs, dimension: int) -> Float[Array, " d"]:
+    """varpi_j at a dimension, if that many fit."""
+    if dimension > LARGEST:
+        allowed = f"at most {LARGEST:.0e} with inputs {law}"
+        raise InvalidParameter("dimension", allowed, dimension)
+    return law.eigenvalues(dimension)
+
+
+def teacher_components(overlaps: TeacherOverlaps, values: Float[Array, " d"]) -> Float[Array, " d"]:
     """theta_j with sum_j varpi_j theta_j^2 = 1; equal ones where each network draws its own."""
-    components = problem.teacher_overlaps.components(values.size)
+    components = overlaps.components(values.size)
     if components.shape != values.shape:
         raise _wrong_length(components.size, values.size)
     _scaled(values * components**2)  # refuses a teacher without inputs

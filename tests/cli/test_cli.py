@@ -520,9 +520,9 @@ def test_optimize_and_compare(capsys: pytest.CaptureFixture[str]) -> None:
         (["predict", *THEORY, "--ridge", "0"], 2, "ridge must be finite and > 0"),
         (["predict", *THEORY, "--bulk", "flat"], 2, "bulk must be one of exact, isotropic"),
         (
-            ["predict", *THEORY, "--step-exponent", "0.3"],
+            ["predict", *THEORY, "--step-exponent", "0.6"],
             2,
-            "step-exponent must be 0 or 0.5 at d = infinity",
+            "step-exponent must be from 0 to 0.5 at d = infinity",
         ),
         (["predict", *THEORY, "--reuse"], 2, "Unknown option"),
         (["predict", *THEORY[:-2], "--student", "sin(40*z)", "--step", "50"], 2, "student"),
@@ -608,6 +608,9 @@ def test_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     "option",
     [
         {"optimizer": "adam"},
+        {"optimizer": "muon"},
+        {"weight_decay": 0.1},
+        {"inputs": np.eye(50)[:, :20]},
         {"inputs": "student-t:5"},
         {"teacher_terms": ("relu",)},
         {"steps": 2},
@@ -623,6 +626,7 @@ def test_compare_refuses_what_the_theory_does_not_know(option: dict[str, object]
 def test_compare_takes_defaults_that_are_said() -> None:
     problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1)
     said = {"steps": "1", "batches": "fresh", "reuse": False, "optimizer": "gradient"}
+    said |= {"weight_decay": 0, "damping": 0.1}
     silent, told = (compare(problem, 20, 2, test_samples=100, **each) for each in ({}, said))
     assert told.quantities == silent.quantities
 
@@ -671,3 +675,31 @@ def test_terms_of_a_teacher_are_not_cut_at_every_comma(
     files = [str(tmp_path / "w.npy"), str(tmp_path / "t.npy")]
     assert run(["features", *files, *flags, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["teacher_terms"]) == count - 1
+
+
+def test_inputs_components_and_terms_have_one_flag_each(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The flag is the field of the problem, whatever the command."""
+    common = ["--student", "tanh", "--teacher", "sin", "--alpha", "2", "--beta", "1"]
+    size = ["--dimension", "20", "--replicates", "2", "--test-samples", "200", "--json"]
+    flags = ["--inputs", "power-law:0.5", "--teacher-overlaps", "-1,0.5" + ",0.25" * 18]
+    fields = dict(inputs="power-law:0.5", teacher_overlaps=[-1, 0.5, *[0.25] * 18])
+    problem = Problem(student="tanh", teacher="sin", alpha=2, beta=1, dimension=20, **fields)
+    assert run(["simulate", *common, *flags, *size]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = simulate(problem, replicates=2, test_samples=200)
+    assert found["risk"]["mean"] == pytest.approx(expected.risk.mean)
+    assert Problem(**found["problem"]) == problem
+    assert run(["baselines", *common, *flags, *size, "--models", "linear"]) == 0
+    assert json.loads(capsys.readouterr().out)["problem"] == found["problem"]
+    (tmp_path / "p.toml").write_text(problem.to_toml())
+    assert run(["simulate", "--problem", str(tmp_path / "p.toml"), *size[2:]]) == 0
+    assert json.loads(capsys.readouterr().out)["risk"] == found["risk"]
+    assert run(["simulate", *common, "--teacher-terms", "relu,maximum(z, 0.5*z)", *size]) == 0
+    assert json.loads(capsys.readouterr().out)["options"]["teacher_terms"] == [
+        "relu",
+        "maximum(z, 0.5*z)",
+    ]
+    assert run(["simulate", *common, *flags[:2], *size, "--model", "spiked"]) == 2
+    assert "any but spiked with inputs power-law:0.5" in capsys.readouterr().err

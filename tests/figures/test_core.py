@@ -168,6 +168,19 @@ def test_predictions_for_every_replicate_are_compared_with_their_own() -> None:
     assert row["standard_error"] == pytest.approx(np.std(values, ddof=1) / 2)
 
 
+def test_a_figure_without_theory_is_made_at_any_size(tmp_path: Path) -> None:
+    """Every curve at every exponent, the laws of the inputs and the optimizers among the keys."""
+    scale = Scale(dimension=30, replicates=2, points=2)
+    figure = catalogue.figure("steep-steps")
+    made = make(figure, tmp_path, scale, executor=ThisMachine(workers=1))
+    assert made.verdict.points == 0
+    assert len(made.rows) == 2 * (4 + 5 + 5)
+    assert all(math.isfinite(row["simulated"]) for row in made.rows)
+    risks = {(r["panel"], r["curve"], r["x_value"]): r["simulated"] for r in made.rows}
+    assert len({*risks.values()}) == len(made.rows)
+    assert all(path.stat().st_size > 100 for path in made.files)
+
+
 class InThisProcess:
     """Workers whose jobs and answers are pickled, but do not leave: no process has to start."""
 

@@ -14,7 +14,8 @@ from firststep.figures.core import make
 WITHOUT_THEORY = {
     "ba-fig2",
     "ba-rank-one",
-}  # trajectories, and a rate that is proved up to constants
+    "steep-steps",
+}  # trajectories, a rate that is proved up to constants, and steps that are simulated only
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
+from scipy import linalg, stats
 
 from firststep.activations import activation
 from firststep.problem import Problem
@@ -34,6 +34,8 @@ def rows(
     kind, _, number = law.partition(":")
     if kind == "gaussian":
         return g
+    if kind == "spectrum":
+        return g * np.sqrt(np.array(number.split(",")).astype(float))
     if kind == "rademacher":
         return np.where(g < 0, -1.0, 1.0)
     if kind == "uniform":
@@ -96,13 +98,26 @@ def directions(draws: HostDraws, d: int, terms: int):  # type: ignore[no-untyped
 class Descent:
     """The optimisers from their textbooks, for a gradient g of the loss (downhill is -g)."""
 
-    def __init__(self, name: str, rate: float, sizes) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, name: str, rate: float, sizes, damping: float = 0.1) -> None:  # type: ignore[no-untyped-def]
         self.name, self.rate, self.t, self.m, self.v = name, rate, 0, 0.0, 0.0
+        self.damping = damping
         if name == "adam":
             self.rate = rate / math.sqrt(sizes.width) / math.sqrt(sizes.dimension)
 
-    def move(self, w, g):  # type: ignore[no-untyped-def]
+    def turned(self, g, x, covariance):  # type: ignore[no-untyped-def]
+        """The other directions, by the plainest route there is."""
+        if self.name == "sign":
+            return np.where(g > 0, 1.0, np.where(g < 0, -1.0, 0.0))
+        if self.name == "muon":
+            return linalg.polar(g)[0]  # of full rank
+        c = covariance if self.name == "whitened-exact" else x.T @ x / len(x)
+        return np.linalg.solve(c + self.damping * np.trace(c) / len(c) * np.eye(len(c)), g)
+
+    def move(self, w, g, x, covariance):  # type: ignore[no-untyped-def]
         self.t += 1
+        if self.name in ("sign", "muon", "whitened", "whitened-exact"):
+            other = self.turned(g, x, covariance)
+            return w - self.rate * np.linalg.norm(g) * other / np.linalg.norm(other)
         if self.name == "gradient":
             return w - self.rate * g
         if self.name == "momentum":
@@ -129,11 +144,17 @@ def network(  # type: ignore[no-untyped-def]
     inputs: str = "gaussian",
     teacher_terms: tuple[str, ...] = (),
     table=None,
+    theta=None,
+    weight_decay: float = 0.0,
+    damping: float = 0.1,
 ):
-    """Risk and training error for every ridge, and the weights before and after training."""
+    """Risk and training error for every ridge, and the weights before and after training.
+
+    ``theta``: the directions of the teacher, if they are not drawn.
+    """
     draws, sizes = HostDraws(seed, number), problem.sizes(d)
     n, n0, width = sizes.samples, sizes.step_samples, sizes.width
-    theta = directions(draws, d, len(teacher_terms))
+    theta = directions(draws, d, len(teacher_terms)) if theta is None else theta
     w0 = draws.rows("weights", 0, d, width) / math.sqrt(d)
     if problem.init == "sphere":
         w0 /= np.linalg.norm(w0, axis=0)
@@ -149,7 +170,11 @@ def network(  # type: ignore[no-untyped-def]
         )
     a = at / math.sqrt(width)
     front = 1 / math.sqrt(width) if parameterization == "mean-field" else 1.0
-    descent = Descent(optimizer, problem.step * width**problem.step_exponent, sizes)
+    descent = Descent(optimizer, problem.step * width**problem.step_exponent, sizes, damping)
+    covariance = np.eye(d)
+    if inputs.startswith("power-law"):
+        variances = np.arange(1, d + 1) ** -float(inputs.partition(":")[2])
+        covariance = np.diag(variances / variances.mean())
     w = w0.copy()
     common = dict(law=inputs, terms=teacher_terms, table=table)
     if problem.takes_step:
@@ -160,9 +185,9 @@ def network(  # type: ignore[no-untyped-def]
             z = x0 @ w
             outer = np.outer(front * (y0 - front * problem.student(z) @ a), a)
             g0 = x0.T @ (outer * problem.student.derivative(z)) / n0
-            w = descent.move(
-                w, -(math.sqrt(width) if parameterization == "mean-field" else 1.0) * g0
-            )
+            g0 = (math.sqrt(width) if parameterization == "mean-field" else 1.0) * g0
+            moved = descent.move(w, -g0, x0, covariance)
+            w = moved - problem.step * weight_decay * w
     x, y = data(problem, draws, d, n, "step" if reuse else "ridge", theta, **common)
     phi = problem.student(x @ w) / math.sqrt(width)
     x_test, y_test = data(problem, draws, d, test_samples, "test", theta, **common, first=n)

@@ -70,7 +70,7 @@ class Mean(Model):
 class Sign(Optimizer):
     """W + (eta/sqrt(N d)) sign G."""
 
-    name, meaning, starts_as_gradient = "sign", "W + (eta/sqrt(N d)) sign G", False
+    name, meaning, starts_as_gradient = "signs", "W + (eta/sqrt(N d)) sign G", False
 
     def change(self, gradient: Any) -> Any:
         scale = np.sqrt(self.sizes.width * self.sizes.dimension)
@@ -111,7 +111,7 @@ def test_a_law_that_is_added_is_simulated_and_told_of(backend: str, generic: Pro
     assert input_law("squashed:3") == Squashed(3.0)
     with pytest.raises(InvalidParameter, match="squashed:A, the steepness, > 0 and <= 1e"):
         input_law("squashed:0")
-    with pytest.raises(InvalidParameter, match=r"mixture:R, squashed:A, a file .*did you mean"):
+    with pytest.raises(InvalidParameter, match=r"spectrum:FILE, squashed:A, a file .*did you mean"):
         input_law("squashd:3")
 
 
@@ -132,11 +132,11 @@ def test_a_model_that_is_added_is_simulated_and_told_of(generic: Problem) -> Non
 def test_an_optimiser_that_is_added_trains(generic: Problem) -> None:
     """The first step of adam is the sign of the gradient, up to its floor."""
     found, adam = (
-        simulate(generic, D, 2, optimizer=name, test_samples=TESTS) for name in ("sign", "adam")
+        simulate(generic, D, 2, optimizer=name, test_samples=TESTS) for name in ("signs", "adam")
     )
     assert found.risk.values == pytest.approx(adam.risk.values, rel=1e-4)
-    assert found.options["optimizer"] == "sign"
-    with pytest.raises(InvalidParameter, match="one of gradient, momentum, adam, sign; got sigm"):
+    assert found.options["optimizer"] == "signs"
+    with pytest.raises(InvalidParameter, match=r"one of gradient, .*, muon, signs; got sigm"):
         simulate(generic, D, 1, optimizer="sigm")
 
 

@@ -201,6 +201,8 @@ def test_options_enter_the_keys_as_they_are_given() -> None:
                 optimizer="gradient",
                 inputs="gaussian",
                 teacher_terms=[],
+                weight_decay=0,
+                damping=0.1,
             )
         )
     )
@@ -211,4 +213,56 @@ def test_options_enter_the_keys_as_they_are_given() -> None:
         "inputs": "student-t:5",
         "teacher_terms": ("relu",),
     }
+    turned = dict(simulate, optimizer="whitened", damping=0.02, weight_decay=0.1)
+    assert Experiment.from_dict(table(simulate=turned)).options == {
+        "optimizer": "whitened",
+        "damping": 0.02,
+        "weight_decay": 0.1,
+    }
+    with pytest.raises(InvalidParameter, match="simulate must be a finite number >= 0; got -1"):
+        Experiment.from_dict(table(simulate=dict(simulate, weight_decay=-1)))
     assert Experiment.from_dict(table(simulate=simulate)).options == {}
+
+
+def test_inputs_are_given_once(tmp_path: Path) -> None:
+    """By the problem or by the simulation; where the problem has none, as ever."""
+    networks = dict(dimension=30, inputs="student-t:5", teacher_terms="relu")
+    for own in (
+        dict(problem={**PROBLEM, "inputs": "power-law:1", "teacher_terms": ""}),
+        dict(axes=dict(alpha=[1], inputs=["gaussian", "power-law:1"])),
+    ):
+        asked = {**table(), **own, "simulate": networks}
+        with pytest.raises(InvalidParameter) as caught:
+            Experiment.from_dict(asked)
+        told = {fault.parameter: fault.allowed for fault in caught.value.faults}
+        assert told == {"simulate.inputs": "left out where the problem has inputs"}
+    both = table(problem={**PROBLEM, "teacher_terms": "tanh"}, simulate=networks)
+    with pytest.raises(InvalidParameter, match=r"simulate\.teacher_terms must be left out"):
+        Experiment.from_dict(both)
+    assert Experiment.from_dict(table(simulate=networks)).options["inputs"] == "student-t:5"
+
+
+def test_arrays_of_the_problem_have_the_size_of_the_networks(tmp_path: Path) -> None:
+    np.save(tmp_path / "s.npy", np.linspace(1, 2, 20))
+    problem = {**PROBLEM, "alpha": 2, "inputs": f"spectrum:{tmp_path / 's.npy'}"}
+    asked = dict(problem=problem, simulate=dict(dimension=20))
+    made = Experiment.from_dict(asked)
+    assert "sha256=" in made.points[0].problem.to_dict()["inputs"]
+    for axes in ({}, dict(ridge=[0.1, 1])):
+        with pytest.raises(InvalidParameter, match=r"simulate\.dimension must be 20, the number"):
+            Experiment.from_dict({**asked, "axes": axes, "simulate": dict(dimension=30)})
+
+
+def test_zipped_axes_are_checked_together() -> None:
+    axes = dict(labels=["real", "sign"], loss=["square", "logistic"], alpha=[1, 2])
+    made = Experiment.from_dict(
+        dict(problem=dict(PROBLEM), axes=axes, zip=[["labels", "loss"]], predict={})
+    )
+    assert made.shape == (2, 2)
+    with pytest.raises(InvalidParameter, match=r"axes\.loss\[1\]"):
+        Experiment.from_dict(dict(problem=dict(PROBLEM), axes=axes, predict={}))
+    axes = dict(inputs=["gaussian", "power-law:1"], teacher_overlaps=["equal", "top:2"])
+    with pytest.raises(InvalidParameter, match=r"axes\.teacher_overlaps\[1\] must be top:SHARE"):
+        Experiment.from_dict(
+            dict(problem={**PROBLEM, "alpha": 1}, axes=axes, zip=[list(axes)], predict={})
+        )

@@ -270,3 +270,51 @@ def test_losses_and_labels_are_axes_like_others(tmp_path: Path) -> None:
         read = list(csv.DictReader(lines))
     assert {row["loss"] for row in read} == {"square", "logistic"}
     assert {row["step_loss"] for row in read} == {"square"}
+
+
+def test_inputs_components_and_terms_are_axes_like_others(tmp_path: Path) -> None:
+    """Zipped, as components mean nothing without a spectrum; each point a problem of its own."""
+    axes = dict(
+        inputs=["gaussian", "power-law:0.5", "two-level:4:0.2"],
+        teacher_overlaps=["equal", [1.0, 0.5, *[0.0] * 28], "random"],
+        ridge=[0.1, 1.0],
+    )
+    problem = {**PROBLEM, "alpha": 2}
+    networks = dict(models=["network", "linear"], dimension=30, replicates=2)
+    asked = dict(
+        problem=problem, axes=axes, zip=[["inputs", "teacher_overlaps"]], simulate=networks
+    )
+    done = run_sweep(asked, tmp_path / "a.db", workers=1)
+    assert done.complete
+    assert {row["status"] for row in done.rows} == {DONE}
+    assert len(done.rows) == 3 * 2 * 2 * 2
+    for row in done.rows:
+        changes = {name: row[name] for name in (*list(axes)[:2],) if name in row}
+        asked_for = Problem(**problem, ridge=row["ridge"], **changes)
+        found = simulate(asked_for, 30, 2, model=row["model"])
+        expected = found.risk.values[row["replicate"]]
+        assert row["risk"] == pytest.approx(expected, rel=1e-9)
+    assert len({row["risk"] for row in done.rows}) == len(done.rows)
+    means = {(e["inputs"], e["teacher_overlaps"]) for e in done.summary()}
+    assert [each[0] for each in sorted(means)] == sorted(axes["inputs"])
+    done.to_csv(tmp_path / "a.csv")
+    with open(tmp_path / "a.csv", newline="") as lines:
+        read = list(csv.DictReader(lines))
+    assert {row["inputs"] for row in read} == set(axes["inputs"])
+    assert {row["teacher_terms"] for row in read} == {""}
+    pytest.importorskip("xarray")
+    assert done.dataset().risk.shape == (2, 1, 3, 2, 2)
+    again = run_sweep(asked, tmp_path / "a.db", workers=1)
+    assert [row["risk"] for row in again.rows] == [row["risk"] for row in done.rows]
+
+
+def test_terms_are_an_axis(tmp_path: Path) -> None:
+    axes = dict(teacher_terms=["", "relu", ["relu", "tanh"]], alpha=[1, 2])
+    asked = dict(problem=dict(PROBLEM), axes=axes, simulate=dict(dimension=30, replicates=1))
+    done = run_sweep(asked, tmp_path / "a.db", workers=1)
+    assert done.complete
+    risks = {(row.get("teacher_terms", ""), row["alpha"]): row["risk"] for row in done.rows}
+    for (terms, alpha), risk in risks.items():
+        found = simulate(Problem(**PROBLEM, alpha=alpha), 30, 1, teacher_terms=terms)
+        assert risk == pytest.approx(found.risk.values[0], rel=1e-9)
+    assert len(risks) == 6

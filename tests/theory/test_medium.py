@@ -15,7 +15,7 @@ from firststep.structure import Structure, structure_of
 from firststep.theory.medium import ISOTROPIC, Medium, Words, non_crossing
 from firststep.theory.one_step.question import medium_of
 
-# The words of ``norms`` and of the squared covariance of ``model_error``: letters, powers of Omega.
+# Every word of ``norms`` and of the squared covariance of ``model_error``: letters, then powers.
 WORDS = [
     ((1,), (2,)),
     ((2,), (2,)),

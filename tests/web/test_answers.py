@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -399,3 +400,25 @@ def test_about_is_plain_json() -> None:
     told = json.loads(json.dumps(about(), allow_nan=False))
     assert {field["name"] for field in told["fields"]} == set(PROBLEM) | set(LATER)
     assert told["limits"]["points"] == asked.MOST_POINTS
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["spectrum:secret.npy", "secret.npy", " Spectrum: secret.npy", "rademacher", "", 3, None],
+)
+def test_the_page_reads_no_file(text: object, tmp_path: Path, monkeypatch: Any) -> None:
+    """Inputs that are asked for over the network: laws alone, and those with a theory."""
+    np.save(tmp_path / "secret.npy", [1.0, 2.0])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidParameter) as caught:
+        answers.point({"problem": {**PROBLEM, "inputs": text}})
+    assert "in the explorer" in str(caught.value)
+    assert caught.value.faults[0].parameter.endswith("inputs")
+
+
+def test_the_page_asks_for_inputs_components_and_terms() -> None:
+    own = dict(inputs="two-level:4:0.2", teacher_overlaps="top:0.1", teacher_terms="")
+    made = asked.PageProblem.of({**PROBLEM, **own})
+    assert made.to_dict() == Problem(**PROBLEM, **own).to_dict()
+    with pytest.raises(InvalidParameter, match="equal or random with inputs gaussian"):
+        asked.PageProblem.of({**PROBLEM, "teacher_overlaps": "top:0.1"})

@@ -370,7 +370,7 @@ def never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--host", "256.1.1.1"], "host must be an address of this machine"),
         (["--ridge", "0"], "ridge must be"),
         (["--ridge", "0.1,1"], "ridge must be a number"),
-        (["--step-exponent", "0.3"], "step-exponent must be 0 or 0.5 at d = infinity"),
+        (["--step-exponent", "0.6"], "step-exponent must be from 0 to 0.5 at d = infinity"),
         (["--workers", "0"], "workers must be a whole number >= 1"),
         (["--student", "tahn"], "did you mean tanh?"),
         (["--export", "page.txt"], "export must be the name of an .html file"),

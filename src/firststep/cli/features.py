@@ -38,13 +38,6 @@ class LayerFlags:
     directions: Annotated[
         str, Parameter(help="auto, or how many directions to condition on, 0 to 3")
     ] = "auto"
-    teacher_terms: Annotated[
-        str,
-        Parameter(
-            help="further terms of the teacher, separated by commas; the direction then has a "
-            "column a term"
-        ),
-    ] = ""
 
 
 NO_LAYER = LayerFlags()
@@ -53,7 +46,11 @@ NO_LAYER = LayerFlags()
 def features(
     weights: Annotated[Path, Parameter(help="the first layer, .npy: d x N, one column a neuron")],
     direction: Annotated[
-        Path, Parameter(help="the teacher's direction, .npy: d numbers of norm 1")
+        Path,
+        Parameter(
+            help="the teacher's direction, .npy: d numbers of norm 1; with --teacher-terms a "
+            "column a term"
+        ),
     ],
     problem: ProblemFlags = NO_PROBLEM,
     layer: LayerFlags = NO_LAYER,
@@ -88,7 +85,6 @@ def features(
     auto = layer.directions == "auto"
     options: dict[str, Any] = {
         **arrays,
-        "teacher_terms": layer.teacher_terms or (),
         "directions": "auto" if auto else whole("directions", layer.directions, 0, 3),
         "neurons": layer.neurons,
         "backend": backend,

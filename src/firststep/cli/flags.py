@@ -89,6 +89,7 @@ def _flag_a_field(cls: type[T]) -> type[T]:
     for name, field in Problem.model_fields.items():
         is_several, is_switch = name == "ridge", field.annotation is bool
         is_told = not (field.is_required() or field.default_factory or name == "dimension")
+        is_told = is_told and field.default != ()
         default = "" if is_switch or not is_told else f" [default: {field.default}]"
         text, typed = f"{field.description}{default}", bool if is_switch else str
         made = flag(text, allow_leading_hyphen=not is_several, consume_multiple=is_several)

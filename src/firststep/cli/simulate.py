@@ -20,7 +20,6 @@ from firststep.cli.flags import (
     told,
 )
 from firststep.cli.output import Bar, show
-from firststep.inputs.law import LAWS
 from firststep.simulation.design import Training
 from firststep.simulation.kinds import MODELS, OPTIMIZERS
 
@@ -28,7 +27,7 @@ from firststep.simulation.kinds import MODELS, OPTIMIZERS
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ModelFlags(Options):
-    """What is simulated: the model, how it is trained, and on what."""
+    """What is simulated: the model, and how it is trained."""
 
     model: Annotated[str, Parameter(help="one of " + ", ".join(MODELS))] = "network"
     steps: Annotated[str, number(told(Training, "steps"))] = "1"
@@ -38,17 +37,8 @@ class ModelFlags(Options):
         "mean-field"
     )
     optimizer: Annotated[str, Parameter(help=either(OPTIMIZERS))] = "gradient"
-    inputs: Annotated[
-        str,
-        Parameter(
-            help=f"law of the inputs ({', '.join(law.form() for law in LAWS.values())}), or a "
-            "file of samples (.npy, .npz, .parquet, .csv), with options after commas: "
-            "data.npz,key=x,standardize"
-        ),
-    ] = "gaussian"
-    teacher_terms: Annotated[
-        str | None, number("further terms of the teacher, such as relu,tanh")
-    ] = None
+    weight_decay: Annotated[str, number(told(Training, "weight_decay"))] = "0"
+    damping: Annotated[str, number(told(Training, "damping"))] = f"{Training().damping:g}"
     kernel: Annotated[str | None, number("g of a kernel baseline, an expression in z")] = None
 
 

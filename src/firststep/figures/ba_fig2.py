@@ -7,7 +7,11 @@ in the plane of the first two coordinates, the plane that is drawn; its labels h
 loss is mean((y - f)^2)/2. The first layer is trained by full-batch gradient descent on one set of n
 samples, the readout a_i ~ N(0, 1/N) stays as drawn, as in [Ba] section 2.1. Mean-field: f = sum_i
 a_i relu(<w_i, x>)/sqrt(N), step sqrt(N)/2; NTK: f without 1/sqrt(N), step 1, from the same weights.
-Single precision. 150 neurons are drawn, at no more than 80 moments each. Nothing here has a theory.
+Single precision. 150 neurons are drawn, at no more than 80 moments each.
+
+The theory is that of one step. The dotted line is the direction in which it says that the first
+gradient points, sum_b gamma_b t_b in this plane with gamma_b = c*_b/|v| of ``predict`` for these
+two terms: half-way between the neurons of the teacher.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firststep.figures.core import Bench, Figure
-from firststep.figures.shape import Axis, Panel, Row, Scale
+from firststep.figures.shape import Axis, Panel, Row, Scale, learns
+from firststep.predicting import predict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +39,8 @@ ENOUGH = 1e-3  # training loss at which the descent stops
 MOST_STEPS = 2000  # a descent that stalls is reported instead of running on
 NEURONS, MOMENTS = 150, 80  # drawn
 TITLES = {"mean-field": "mean-field parameterisation", "ntk": "NTK parameterisation"}
+# What the descent begins with: its first step is one of a network on n0 = n samples.
+FIRST_STEP = learns("relu", "relu", teacher_terms=("relu",), alpha=RATIO, beta=RATIO, ridge=0.1)
 PLANE = Axis("step", r"$\langle w_i, e_1\rangle$")
 
 
@@ -119,6 +126,7 @@ class Trajectories(Figure):
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Drawing) -> None:
         for panel, axes, mine in self.placed(rows, scale, drawing):
             bundle = _draw_paths(axes, _paths_of(mine))
+            _draw_first_step(axes, scale.dimension)
             axes.set_title(f"{TITLES[panel.title]}, {mine[-1]['x_value']} steps", fontsize=10)
             axes.set(xlabel=PLANE.label, ylabel=panel.ylabel)
         bar = drawing.colorbar(
@@ -166,6 +174,24 @@ def _draw_paths(axes: Axes, paths: Sequence[Float[Array, "moments 3"]]) -> Any:
     return bundle
 
 
+def _draw_first_step(axes: Axes, dimension: int) -> None:
+    """The direction of the first gradient, by the theory, across the whole picture."""
+    towards = predict(FIRST_STEP, dimension=dimension).alignments
+    plane = np.stack([np.cos(ANGLES), np.sin(ANGLES)]) @ towards
+    far = 4 * np.ptp(axes.get_xlim()) / np.linalg.norm(plane)
+    axes.plot(
+        *(far * np.outer(plane, [-1, 1])),
+        ":",
+        color="#B04A00",
+        linewidth=1.6,
+        zorder=3,
+        scalex=False,
+        scaley=False,
+        label="first step, theory",
+    )
+    axes.legend(loc="lower left", fontsize=8)
+
+
 def _square(points: Float[Array, "points 2"]) -> tuple[Float[Array, " 2"], float]:
     """Middle and half the side of a square around the points."""
     low, high = points.min(axis=0), points.max(axis=0)
@@ -181,7 +207,8 @@ FIGURE = Trajectories(
     caption=(
         "Paths of the first-layer weights in the plane of the two ReLU neurons of the teacher "
         "(dashed directions). Mean-field: the neurons leave their initial place and turn towards "
-        "the teacher. NTK: the same loss is reached with hardly a move; note the scale of the axes."
+        "the teacher. NTK: the same loss is reached with hardly a move; note the scale of the "
+        "axes. Dotted: the direction of the first step by the theory, half-way between both."
     ),
     panels=lambda _: [
         Panel((), PLANE, ylabel=r"$\langle w_i, e_2\rangle$", title=name) for name in TITLES

@@ -3,15 +3,13 @@
 y = s_1(<x, theta_1>) + s_2(<x, theta_2>) + noise with orthonormal directions, relu student,
 Gaussian readout, beta = 1, step 2, noise 0.1. Left: the cosines of the step's direction v with both
 directions, for the two-ReLU teacher of [Ba] Figure 2 and for relu plus the even term (z^2 - 1)/2.
-In the limit they are c1_j/|v|, |v|^2 = sum_j c1_j^2 + E yhat^2/alpha0 with c1_j = E z s_j(z) and
-the residual yhat = y less the network's first output, as for a single index (lines). Right: the
-risk of the readout for the two-ReLU teacher, alpha0 = 4, ridge 0.05, against what the weights of
-each network predict (line; one direction), and without a step.
+Middle: the risk for the two-ReLU teacher, alpha0 = 4, ridge 0.05, with a step and without. Right:
+where the risk with the step comes from. Lines are ``predict`` at the networks' size; what the
+weights of each network predict (one direction) stands beside its risk.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from firststep import plots
-from firststep.activations import activation
 from firststep.figures.core import Bench, Figure, networks
 from firststep.figures.shape import (
     Axis,
@@ -38,11 +35,13 @@ from firststep.problem import Problem
 from firststep.simulation.running.layer import first_layer
 from firststep.simulation.running.simulate import simulate
 from firststep.theory.given_layer.predict import predict_features
+from firststep.theory.one_step.predict import predict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
+    from firststep.theory.one_step.prediction import Prediction
     from firststep.typing import Array, Float
 
     # A curve, what was measured of it at a point, and the theory.
@@ -61,21 +60,37 @@ DIRECTIONS = Panel((), BATCH_AXIS, title="directions")
 RISK = Panel((), SAMPLES_AXIS, title="risk of relu + relu")
 
 
-def problem(alpha: float, alpha0: float) -> Problem:
-    return learns("relu", "relu", alpha=alpha, alpha0=alpha0, step=2.0, ridge=0.05, noise=0.1)
+PARTS = Panel((), SAMPLES_AXIS, title="where it comes from")
+# Parts of the risk with their words and looks, from the largest.
+SPLIT = {
+    "out_of_reach": ("out of reach of one step", "grey", "--"),
+    "fluctuation": ("scatter of the fit", "orange", "-"),
+    "across": ("across the step", "green", "-"),
+    "along": ("along the step", "blue", "-"),
+}
+LINE = 33  # points of a theory line
 
 
-def cosines(second: str, alpha0: float) -> tuple[float, float]:
-    """c1_j/|v| of both terms. The first output of the network is E[at] c0 = 0."""
-    terms = [activation(each).moments for each in ("relu", second)]
-    total = sum(each.mean for each in terms)
-    square = (
-        sum(each.second_moment - each.mean**2 for each in terms)
-        + total**2
-        + problem(1.0, alpha0).noise ** 2
+def problem(alpha: float, alpha0: float, second: str = "relu") -> Problem:
+    return learns(
+        "relu",
+        "relu",
+        teacher_terms=(second,),
+        alpha=alpha,
+        alpha0=alpha0,
+        step=2.0,
+        ridge=0.05,
+        noise=0.1,
     )
-    norm = math.sqrt(sum(each.linear**2 for each in terms) + square / alpha0)
-    return terms[0].linear / norm, terms[1].linear / norm
+
+
+def theory(axis: Axis, scale: Scale, second: str = "relu") -> Prediction:
+    """Along a line of the axis, at the size of the networks."""
+    dense = np.geomspace(min(axis.ticks), max(axis.ticks), LINE)
+    asked = problem(1.0, STEP_SAMPLES, second).replace(dimension=scale.dimension)
+    along: dict[str, Any] = {axis.name: dense}
+    found: Prediction = predict(asked, **along)
+    return found
 
 
 class Place(NamedTuple):
@@ -110,7 +125,7 @@ class Network:
             teacher_terms=(second,),
         )
         if panel.title == DIRECTIONS.title:
-            overlaps = simulate(problem(1.0, x), d, **options).teacher_overlaps.mean
+            overlaps = simulate(problem(1.0, x, second), d, **options).teacher_overlaps.mean
             return tuple(float(each) for each in overlaps)
         question = problem(x, STEP_SAMPLES)
         found = simulate(question, d, **options)
@@ -128,7 +143,7 @@ class Network:
 
 
 class SeveralTerms(Figure):
-    """Cosines against their closed form, risks against the predictions from the weights."""
+    """Cosines and risks against ``predict``, risks also against predictions from the weights."""
 
     def compute(self, bench: Bench) -> list[Row]:
         scale = bench.scale
@@ -136,75 +151,101 @@ class SeveralTerms(Figure):
         rows = []
         for place, values in zip(PLACES, found, strict=True):
             shown = _cosines_at if place.panel is DIRECTIONS else _risks_at
-            for curve, simulated, theory in shown(place, np.array(values)):
+            for curve, simulated, expected in shown(place, np.array(values), scale):
                 row = row_of(
                     place.panel,
                     curve,
                     place.x,
                     problem=curve.sized(place.x, scale),
                     simulated=simulated,
-                    theory=theory,
+                    theory=expected,
                     seed=self.seed,
                 )
                 rows.append(row)
         return rows
 
     def draw(self, rows: Sequence[Row], scale: Scale, drawing: Drawing) -> None:
-        left, right = plots.grid(drawing, 2, 2)
-        _draw_cosines(rows, left)
-        _draw_risks(rows, right)
+        left, middle, right = plots.grid(drawing, 3, 3)
+        _draw_cosines(rows, left, scale)
+        _draw_risks(rows, middle, scale)
+        _draw_parts(right, scale)
 
 
-def _cosines_at(place: Place, values: Float[Array, "replicates terms"]) -> Iterator[Compared]:
+def _cosines_at(
+    place: Place, values: Float[Array, "replicates terms"], scale: Scale
+) -> Iterator[Compared]:
     name = next(label for label, (term, _) in TEACHERS.items() if term == place.second)
-    for term, theory in enumerate(cosines(place.second, place.x)):
+    asked = partial(problem, 1.0, second=place.second)
+    found = predict(asked(place.x).replace(dimension=scale.dimension)).alignments
+    for term, expected in enumerate(map(float, found)):
         curve = Curve(
             f"{name}, term {term + 1}",
-            lambda x: problem(1.0, x),
-            bulk="closed form",
+            asked,
             quantity="teacher_overlaps",
             # A cosine of 0 is compared with its own scatter, which the verdict's relative bound
             # does not know.
-            judged=abs(theory) > 1e-9,
+            judged=abs(expected) > 1e-9,
         )
-        yield curve, values[:, term], theory
+        yield curve, values[:, term], expected
 
 
-def _risks_at(place: Place, values: Float[Array, "replicates risks"]) -> Iterator[Compared]:
+def _risks_at(
+    place: Place, values: Float[Array, "replicates risks"], scale: Scale
+) -> Iterator[Compared]:
     measured, predicted, still = values.T
     asked = partial(problem, alpha0=STEP_SAMPLES)
-    yield Curve("one step", asked, bulk="given layer"), measured, predicted
-    yield no_step("no step", asked, bulk=None, judged=False), still, math.nan
+    found = predict(asked(place.x).replace(dimension=scale.dimension))
+    yield Curve("one step", asked), measured, found.risk
+    weights = Curve("one step, from the weights", asked, bulk="given layer")
+    yield weights, measured, predicted
+    yield no_step("no step", asked), still, found.random_features_risk
 
 
-def _draw_cosines(rows: Sequence[Row], axes: Axes) -> None:
-    dense = np.geomspace(min(BATCHES), max(BATCHES), 60)
+def _draw_cosines(rows: Sequence[Row], axes: Axes, scale: Scale) -> None:
     for name, (second, (color, marker)) in TEACHERS.items():
+        line = theory(BATCH_AXIS, scale, second)
         for term in (0, 1):
             label = f"{name}, term {term + 1}"
             mine = [row for row in rows if row["curve"] == label]
             # The equal cosines of two equal terms lie on each other.
             shift, face = (1.04, "^" if marker == "o" else "v") if term else (1 / 1.04, marker)
             draw_points(axes, mine, label, (color, face), shift=shift)
-            theory = [cosines(second, alpha0)[term] for alpha0 in dense]
-            plots.curve(axes, dense, theory, color, style="--" if term else "-")
+            style = "--" if term else "-"
+            plots.curve(axes, line.fields["alpha0"], line.alignments[:, term], color, style=style)
     axes.set(xscale="log", xlabel=BATCH_AXIS.label, ylabel=r"$\langle \hat v, \theta_j\rangle$")
     axes.set_title("the step's direction: relu learns a sum of two terms", fontsize=10)
     plots.plain_ticks(axes, BATCHES, ())
     axes.legend(fontsize=8, loc="upper left")
 
 
-def _draw_risks(rows: Sequence[Row], axes: Axes) -> None:
-    for label, look in (("one step", ("blue", "o")), ("no step", ("grey", "v"))):
-        mine = [row for row in rows if row["curve"] == label]
-        draw_points(axes, mine, label, look)
-        if label == "one step":
-            x, theory = columns(mine, "x_value", "theory")
-            plots.curve(axes, x, theory, look[0], label="predicted from the weights")
-    bound = 2 * activation("relu").moments.nonlinear_variance
-    plots.level(axes, bound, "kernel lower bound")
+def _draw_risks(rows: Sequence[Row], axes: Axes, scale: Scale) -> None:
+    line = theory(SAMPLES_AXIS, scale)
+    x = line.fields["alpha"]
+    numbers = (line.risk, line.random_features_risk, line.model_error)
+    risk, still, error = (np.asarray(each) for each in numbers)
+    for label, look, y in (("one step", ("blue", "o"), risk), ("no step", ("grey", "v"), still)):
+        draw_points(axes, [row for row in rows if row["curve"] == label], label, look)
+        plots.curve(axes, x, y, look[0])
+    plots.band(axes, x, risk, error, "blue")
+    mine = [row for row in rows if row["curve"] == "one step, from the weights"]
+    places, weights = columns(mine, "x_value", "theory")
+    axes.plot(places, weights, "x", color="black", markersize=5, label="predicted from the weights")
+    plots.level(axes, line.kernel_lower_bound, "kernel lower bound")
     axes.set(xscale="log", yscale="log", xlabel=SAMPLES_AXIS.label, ylabel="test risk")
     axes.set_title(r"the risk: relu learns relu + relu, $\alpha_0 = 4$", fontsize=10)
+    plots.readable_logs(axes)
+    plots.plain_ticks(axes, SAMPLES, ())
+    axes.legend(fontsize=8)
+
+
+def _draw_parts(axes: Axes, scale: Scale) -> None:
+    line = theory(SAMPLES_AXIS, scale)
+    x, parts = line.fields["alpha"], [line[i].error_split for i in range(len(line))]
+    for name, (label, color, style) in SPLIT.items():
+        y = [getattr(each, name) for each in parts]
+        plots.curve(axes, x, y, color, label=label, style=style)
+    axes.set(xscale="log", yscale="log", xlabel=SAMPLES_AXIS.label, ylabel="part of the risk")
+    axes.set_title("where the risk with the step comes from", fontsize=10)
     plots.readable_logs(axes)
     plots.plain_ticks(axes, SAMPLES, ())
     axes.legend(fontsize=8)
@@ -217,10 +258,11 @@ FIGURE = SeveralTerms(
     caption=(
         "The step points along the sum of the terms' directions weighted by their linear parts: "
         "half-way between two equal terms, and not at all along an even one. After it the network "
-        "learns a function of that one direction; what the weights predict is what the network "
-        "does. Lines on the left: closed form."
+        "learns a function of that one direction, and of all others what is linear: the rest is "
+        "out of reach, however many samples there are. Lines: theory at the size of the networks; "
+        "crosses: what the weights of each network predict."
     ),
-    panels=lambda _: [DIRECTIONS, RISK],
+    panels=lambda _: [DIRECTIONS, RISK, PARTS],
     quick=Scale(dimension=300, replicates=8),
     full=Scale(dimension=800, replicates=16, full=True),
 )

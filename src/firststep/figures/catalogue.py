@@ -26,6 +26,7 @@ NAMES = (
     "cui-phase-diagram",
     "exact-bulk",
     "readout-laws",
+    "staircase",
     "optimal-step-and-ridge",
     "classification",
     "separability",
@@ -35,6 +36,7 @@ NAMES = (
     "beyond-reuse",
     "beyond-inputs",
     "beyond-multi-index",
+    "steep-steps",
 )
 
 

@@ -8,7 +8,7 @@ table; ``overlaps`` is where in a spectrum the teacher lies.
 from firststep.inputs.data import DataInputs
 from firststep.inputs.law import LAWS, Held, InputLaw
 from firststep.inputs.laws import GAUSSIAN, CovarianceInputs, checked_covariance
-from firststep.inputs.overlaps import TeacherOverlaps, teacher_overlaps
+from firststep.inputs.overlaps import TeacherOverlaps, overlaps_of_file, teacher_overlaps
 from firststep.inputs.structured import SpectrumInputs, StructuredInputs
 from firststep.inputs.texts import allowed, input_law
 
@@ -25,5 +25,6 @@ __all__ = [
     "allowed",
     "checked_covariance",
     "input_law",
+    "overlaps_of_file",
     "teacher_overlaps",
 ]

@@ -29,7 +29,7 @@ class DataInputs(InputLaw):
     """
 
     kind, meaning = "data", "rows of a given array, without replacement"
-    has_unit_covariance = False
+    has_unit_covariance = knows_covariance = False
 
     name: str = "array"
     standardize: bool = False

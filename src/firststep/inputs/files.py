@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,24 @@ import numpy as np
 from firststep.errors import InvalidParameter, nearest, shown
 
 SUFFIXES = (".npy", ".npz", ".parquet", ".csv")
+
+
+def stamp(path: str) -> tuple[int, int]:
+    """Changes when the file does."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def refuse_another(path: str, wanted: str, found: str) -> None:
+    """Say so if what was read does not have the hash, or its beginning, that is wanted."""
+    if re.fullmatch("[0-9a-f]{8,64}", wanted) and found.startswith(wanted):
+        return
+    hint = "the file is no longer the one this was written for"
+    allowed = f"{path} with sha256={wanted}"
+    raise InvalidParameter("inputs", allowed, f"sha256={found[:16]}", hint)
 
 
 def read_array(path: Path, key: str | None) -> tuple[Any, list[str]]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from firststep.typing import Array, Float, Int
 
+    Spectrum = tuple[Float[Array, " d"], Float[Array, "d d"] | None]
+
 
 class Held:
     """An array that does not change, compared by its content."""
@@ -78,6 +80,8 @@ class InputLaw(ABC):
     high: ClassVar[float] = 1e6  # and what it may not exceed
     is_gaussian: ClassVar[bool] = False  # x ~ N(0, I): what the theory is about
     has_unit_covariance: ClassVar[bool] = True
+    counted: ClassVar[str] = "columns"  # what fixes d, of a law that comes with an array
+    knows_covariance: ClassVar[bool] = True  # E[x x^T], rather than only samples
 
     @abstractmethod
     def rows(self, block: Block) -> Float[Array, "rows d"]:
@@ -91,10 +95,24 @@ class InputLaw(ABC):
         """What is drawn once for a replicate: an axis, an order of rows."""
         return ()
 
+    def spectrum(self, dimension: int) -> Spectrum:
+        """Eigenvalues of E[x x^T] and its eigenvectors as columns; None: the coordinate axes.
+
+        To be asked of laws that know it; those of another covariance than I say it themselves.
+        """
+        assert self.has_unit_covariance
+        return np.ones(dimension), None
+
     @property
     def dimension(self) -> int | None:
         """d, where the law fixes it."""
         return self.held.array.shape[1] if self.held is not None else None
+
+    def refuse_dimension(self, dimension: int) -> None:
+        """Say so if there are no inputs of this law in so many dimensions."""
+        if self.dimension not in (None, dimension):
+            allowed = f"{self.dimension}, the number of {self.counted} of the inputs"
+            raise InvalidParameter("dimension", allowed, dimension)
 
     @property
     def available_rows(self) -> int | None:

@@ -1,6 +1,6 @@
 """Laws that are maps of Gaussian numbers. To add one: a class here, a row of tests, a row of docs.
 
-All but the covariances have entries of mean zero and variance one, and the covariance I; those with
+All but the covariances have entries of mean zero and variance one, and the covariance I; laws with
 a spectrum are in ``structured``. Quantile functions are tabulated on a grid of g in [-9, 9] and
 read by linear interpolation.
 """
@@ -123,6 +123,11 @@ class CovarianceInputs(InputLaw):
         values, vectors = np.linalg.eigh(matrix)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         return cls(held=Held((root + root.T) / 2))
+
+    def spectrum(self, dimension: int) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        assert self.held is not None
+        roots, vectors = np.linalg.eigh(self.held.array)
+        return roots**2, vectors
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
         return block.entries() @ block.arrays[0]

@@ -7,6 +7,7 @@ that <x, theta> has variance one: sum_j varpi_j theta_j^2 = 1.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,9 @@ from firststep.inputs.law import Held
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-_PLAIN = ("equal", "random")
-_SHARES, _POWERS = ("top", "bottom"), ("decay", "rise")
+# file: those in the second column of a spectrum
+_PLAIN, _SHARES, _POWERS = ("equal", "random", "file"), ("top", "bottom"), ("decay", "rise")
+_KINDS = (*_PLAIN, *_SHARES, *_POWERS)
 _STEEPEST = 10.0  # exponent
 ALLOWED = (
     "equal, random, top:SHARE, bottom:SHARE, decay:B, rise:B (components j^-B/2, j^B/2), or "
@@ -41,9 +43,22 @@ class TeacherOverlaps:
         """Whether every network draws its own."""
         return self.kind == "random"
 
+    @property
+    def needs_spectrum(self) -> bool:
+        """Whether they mean something only where eigenvectors differ."""
+        return self.kind not in ("equal", "random")
+
+    @property
+    def dimension(self) -> int | None:
+        """d, where there is a component for each eigenvector."""
+        return None if self.held is None else self.held.array.size
+
     def squares(self, places: Float[Array, " s"], masses: Float[Array, " s"]) -> Float[Array, " s"]:
-        """theta_j^2 summed over each level, not scaled. ``places``: where a level ends, as a share
-        of all eigenvectors from the largest on; ``masses``: its length.
+        """theta_j^2 summed over each level at d = infinity, not scaled. ``places``: where a level
+        ends, as a share of all eigenvectors from the largest on; ``masses``: its length.
+
+        Of decay:B the sum up to the place s goes as s^(1 - B); for B >= 1 it is that of the first
+        few components, all of them in the first level.
         """
         if self.held is not None:
             return np.asarray(self.held.array**2)
@@ -52,11 +67,11 @@ class TeacherOverlaps:
             return np.clip(number - begin, 0.0, masses)
         if self.kind == "bottom":
             return np.clip(places - (1 - number), 0.0, masses)
+        if self.kind == "decay" and number >= 1:
+            return 1.0 * (np.arange(places.size) == 0)
         if self.kind in _POWERS:
-            power = -number if self.kind == "decay" else number
-            if power <= -1:  # its sum is that of the first few
-                return np.where(begin < places[0] / 2, 1.0, 0.0)
-            return np.asarray(places ** (power + 1) - np.maximum(begin, 0.0) ** (power + 1))
+            power = 1 - number if self.kind == "decay" else 1 + number
+            return np.asarray(places**power - np.maximum(begin, 0.0) ** power)
         return masses
 
     def components(self, count: int) -> Float[Array, " d"]:
@@ -72,9 +87,13 @@ class TeacherOverlaps:
         return np.ones(count)
 
     def __str__(self) -> str:
-        if self.held is not None:
+        if self.kind == "components":
+            assert self.held is not None
             return ",".join(repr(float(each)) for each in self.held.array)
-        return self.kind if self.parameter is None else f"{self.kind}:{self.parameter:g}"
+        if self.parameter is None:
+            return self.kind
+        number = self.parameter
+        return f"{self.kind}:{int(number) if number == int(number) else number!r}"
 
 
 def teacher_overlaps(source: object) -> TeacherOverlaps:
@@ -90,10 +109,12 @@ def teacher_overlaps(source: object) -> TeacherOverlaps:
     if kind in (*_SHARES, *_POWERS):
         return TeacherOverlaps(kind, _parameter(kind, number, source))
     if "," in text:
-        return _of_components(text.split(","))
-    raise InvalidParameter(
-        "teacher-overlaps", ALLOWED, source, nearest(kind, (*_PLAIN, *_SHARES, *_POWERS))
-    )
+        try:
+            return _of_components([float(part) for part in text.split(",")])
+        except ValueError as error:
+            if isinstance(error, InvalidParameter):
+                raise
+    raise InvalidParameter("teacher-overlaps", ALLOWED, source, nearest(kind, _KINDS))
 
 
 def _parameter(kind: str, number: str, source: str) -> float:
@@ -110,15 +131,18 @@ def _parameter(kind: str, number: str, source: str) -> float:
 
 
 def _of_components(source: object) -> TeacherOverlaps:
+    if isinstance(source, Mapping | Set) or not isinstance(source, Iterable):
+        raise InvalidParameter("teacher-overlaps", ALLOWED, source)
     allowed = "components, finite numbers of which one is not zero"
-    try:
-        array = np.array(source, dtype=float) if isinstance(source, list) else source
-    except ValueError:
-        raise InvalidParameter("teacher-overlaps", ALLOWED, source) from None
-    found = real_array("teacher-overlaps", array, allowed)
+    found = real_array("teacher-overlaps", source, allowed)
     if found.ndim != 1 or found.size < 2:
         raise InvalidParameter("teacher-overlaps", ALLOWED, f"an array of shape {found.shape}")
     size = float(np.abs(found).max())
     if not (math.isfinite(size) and size > 0):
         raise InvalidParameter("teacher-overlaps", allowed, f"{size:g}")
     return TeacherOverlaps("components", held=Held(found / size))
+
+
+def overlaps_of_file(components: Float[Array, " d"]) -> TeacherOverlaps:
+    """Those that a spectrum has in its second column."""
+    return TeacherOverlaps("file", held=Held(components))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from firststep.errors import InvalidParameter, nearest, shown
 from firststep.inputs.data import DataInputs
-from firststep.inputs.files import SUFFIXES
+from firststep.inputs.files import SUFFIXES, refuse_another, stamp
 from firststep.inputs.law import LAWS, InputLaw
 
 
@@ -57,24 +56,10 @@ def _from_text(text: str) -> DataInputs:
             raise InvalidParameter("inputs", allowed, text, f"{shown(option)} is none of them")
         known[name] = value if equals else True
     wanted = known.pop("sha256")
-    made = _loaded(path, _stamp(path), *sorted(known.items()))
-    if wanted is not None and not (
-        re.fullmatch("[0-9a-f]{8,64}", wanted) and made.sha256.startswith(wanted)
-    ):
-        hint = "the file is no longer the one this was written for"
-        raise InvalidParameter(
-            "inputs", f"{path} with sha256={wanted}", f"sha256={made.sha256[:16]}", hint
-        )
+    made = _loaded(path, stamp(path), *sorted(known.items()))
+    if wanted is not None:
+        refuse_another(path, wanted, made.sha256)
     return made
-
-
-def _stamp(path: str) -> tuple[int, int]:
-    """Changes when the file does."""
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return 0, 0
-    return found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=2)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from firststep.problem import Problem, Sizes
     from firststep.simulation.backends import Backend
     from firststep.simulation.design import Design
+    from firststep.simulation.weights.whitening import Inverse
     from firststep.typing import Array, Float
 
 Measured = dict[str, Any]  # measurements of one replicate: numbers and arrays on the host
@@ -32,6 +33,7 @@ class Model(ABC):
     is_baseline: ClassVar[bool] = False
     draws_teacher: ClassVar[bool] = True  # rather than being given one
     several_terms: ClassVar[bool] = True  # can have a teacher of several terms
+    knows_spectra: ClassVar[bool] = True  # can have inputs with a spectrum
     default_kernel: ClassVar[str] = ""  # g of a kernel baseline, as an expression
 
     def __init__(self, design: Design, backend: Backend) -> None:
@@ -53,14 +55,24 @@ class Optimizer(ABC):
     name: ClassVar[str]
     meaning: ClassVar[str]
     state_arrays: ClassVar[int] = 0  # of the size of the weights, for the estimate of memory
+    square_arrays: ClassVar[int] = 0  # and of d x d
     starts_as_gradient: ClassVar[bool] = True  # the first step is along the gradient
+    turns: ClassVar[bool] = False  # takes the step in another direction than the gradient's
+    is_flat: ClassVar[bool] = False  # all singular values of a change are equal
+    covariance: ClassVar[str] = ""  # whose inverse it is told: of the "batch", or of the "law"
 
     def __init__(self, sizes: Sizes, xp: ModuleType, learning_rate: float) -> None:
         self.sizes, self.xp, self.learning_rate = sizes, xp, learning_rate
+        self.inverse: Inverse | None = None  # of the covariance, where it asks for one
 
     @abstractmethod
     def change(self, gradient: Float[Array, "d N"]) -> Float[Array, "d N"]:
         """What is added to the weights, from the ascent direction G; the gradient is used up."""
+
+    @classmethod
+    def work(cls, sizes: Sizes) -> float:
+        """Floating-point operations of a step beside the gradient, roughly: decompositions."""
+        return 0.0
 
 
 MODELS: Registry[Model] = Registry("model")

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr
 from firststep.checks import MAX_SIZE, choice, dimension_value, whole
 from firststep.errors import Fault, InvalidParameter, shown
 from firststep.inputs import GAUSSIAN, InputLaw, input_law
+from firststep.label_faults import OF_THE_DATA
 from firststep.records import Place, Record, underscored
 from firststep.simulation.backends import BACKENDS
 from firststep.simulation.design import Training
@@ -125,7 +126,13 @@ class Predict(Table):
 
 _NOT_OPTIONS = ("models", "dimension", "replicates")
 # Options that came later, with their defaults: left out there, so that old keys stay.
-_LATER = {"optimizer": Training().optimizer, "inputs": str(GAUSSIAN), "teacher_terms": ()}
+_LATER = {
+    "optimizer": Training().optimizer,
+    "inputs": str(GAUSSIAN),
+    "teacher_terms": (),
+    "weight_decay": Training().weight_decay,
+    "damping": Training().damping,
+}
 _SIZE = _checked(lambda v: whole("size", v, 2, MAX_SIZE))
 
 
@@ -152,6 +159,8 @@ class Simulate(Table):
     optimizer: object = "gradient"
     inputs: Annotated[InstanceOf[InputLaw], _checked(input_law)] = GAUSSIAN
     teacher_terms: Annotated[tuple[Any, ...], _checked(read_terms)] = ()
+    weight_decay: object = 0.0
+    damping: object = Training().damping
 
     @property
     def options(self) -> dict[str, Any]:
@@ -169,7 +178,7 @@ class Simulate(Table):
 
     @classmethod
     def _together(cls, table: Mapping[str, Any], made: Self | None) -> list[Fault]:
-        names = ("steps", "batches", "reuse", "parameterization", "optimizer")
+        names = Training.model_fields
         asked = {name: table.get(name, cls.model_fields[name].default) for name in names}
         try:
             Training(**asked)
@@ -180,6 +189,19 @@ class Simulate(Table):
             allowed = f"{size}, the number of columns of the inputs"
             return [Fault("dimension", allowed, shown(list(made.dimension)))]
         return []
+
+
+def _given_twice(
+    simulate: Simulate, problem: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]
+) -> list[Fault]:
+    """Inputs and terms that both the problem and the simulation have."""
+    own = {**{name: (value,) for name, value in problem.items()}, **axes}
+    return [
+        Fault(f"simulate.{name}", f"left out where the problem has {name}", shown(str(given)))
+        for name, given in simulate.options.items()
+        if name in OF_THE_DATA
+        and any(str(v) not in ("", OF_THE_DATA[name]) for v in own.get(name, ()))
+    ]
 
 
 class Asked(Table):
@@ -219,6 +241,8 @@ class Asked(Table):
         except InvalidParameter:
             return faults  # said of the table itself; what is in it cannot be judged
         axes, unread = _axes(given)
+        if made is not None and made.simulate is not None:
+            faults += _given_twice(made.simulate, problem, axes)
         grid, more = Grid.checked(problem, axes, groups)
         if made is not None:
             made._grid = grid

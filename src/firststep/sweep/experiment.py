@@ -85,9 +85,10 @@ class Experiment:
         """Sizes that round to zero are found before anything runs."""
         first = {name: each[0] for axis in self.axes for name, each in axis.values.items()}
         faults = []
-        for d, axis in itertools.product(self.dimensions, self.axes):
-            for place in range(len(axis)):
-                values = {name: each[place] for name, each in axis.values.items()}
+        for d, axis in itertools.product(self.dimensions, self.axes or (None,)):
+            for place in range(len(axis) if axis else 1):
+                along = axis.values if axis else {}
+                values = {name: each[place] for name, each in along.items()}
                 try:
                     Problem(**{**self.problem, **first, **values}).sizes(d)
                 except InvalidParameter as error:

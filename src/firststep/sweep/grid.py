@@ -11,6 +11,7 @@ import numpy as np
 
 from firststep.checks import ridge_values, whole
 from firststep.errors import Fault, InvalidParameter, nearest, shown
+from firststep.label_faults import OF_THE_DATA
 from firststep.problem import Problem
 
 MOST_POINTS = 10_000_000  # more would not fit in memory as points
@@ -57,6 +58,8 @@ def axis_values(name: str, given: object) -> tuple[Any, ...]:
     if not _is_list(given) or not given:
         raise InvalidParameter(name, VALUES_ALLOWED, given)
     values = tuple(given)
+    if name in OF_THE_DATA:  # several terms or components may be a list: they are one value
+        values = tuple(",".join(map(str, each)) if _is_list(each) else each for each in values)
     few = values if len(values) < SEARCHED else ()
     repeated = sorted({repr(value) for value in few if few.count(value) > 1})
     if repeated:
@@ -115,8 +118,8 @@ class Grid:
             if isinstance(ridges, tuple):
                 along["ridge"] = ridges
                 del base["ridge"]
-        faults += _problem_faults(base, along)
         zipped, more = _zipped(along, groups)
+        faults += _problem_faults(base, zipped)
         points = math.prod(len(axis) for axis in zipped)
         if points > MOST_POINTS:
             allowed = f"a grid of at most {MOST_POINTS:.0e} points"
@@ -124,11 +127,9 @@ class Grid:
         return cls(base, zipped), faults + more
 
 
-def _problem_faults(
-    base: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]
-) -> Iterable[Fault]:
-    """Every value of every axis, with the others at their first."""
-    first = {name: values[0] for name, values in axes.items()}
+def _problem_faults(base: Mapping[str, Any], axes: tuple[Axis, ...]) -> Iterable[Fault]:
+    """Every place of every axis, with the others at their first."""
+    first = {name: values[0] for axis in axes for name, values in axis.values.items()}
 
     def faults(**changes: object) -> list[tuple[str, Fault]]:
         try:
@@ -138,14 +139,16 @@ def _problem_faults(
         return []
 
     for name, fault in faults():
-        yield fault.at(f"axes.{name}[0]" if name in axes else f"problem.{name}")
-    for axis, values in axes.items():
-        for place, value in enumerate(values[1:], start=1):
-            for name, fault in faults(**{axis: value}):
-                if name == axis:
-                    yield fault.at(f"axes.{axis}[{place}]")
-        if axis == "ridge" and any(isinstance(value, Sequence) for value in values):
-            yield Fault("axes.ridge", "single numbers", shown(values))
+        yield fault.at(f"axes.{name}[0]" if name in first else f"problem.{name}")
+    for axis in axes:
+        for place in range(1, len(axis)):
+            changes = {name: values[place] for name, values in axis.values.items()}
+            for name, fault in faults(**changes):
+                if name in changes:
+                    yield fault.at(f"axes.{name}[{place}]")
+    ridges = next((axis.values["ridge"] for axis in axes if "ridge" in axis.values), ())
+    if any(isinstance(value, Sequence) for value in ridges):
+        yield Fault("axes.ridge", "single numbers", shown(ridges))
 
 
 def _zipped(

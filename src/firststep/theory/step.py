@@ -48,6 +48,7 @@ from firststep.problem import Problem
 from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.norms import norms_in_medium
 from firststep.theory.student import SlopeConstants
+from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -61,16 +62,23 @@ class Residual(NamedTuple):
     second: Float[Array, " batch"] | float  # mh_2
 
 
-def refuse_other_losses(problem: Problem) -> None:
-    """The equations here are those of ridge regression on real labels with Gaussian noise."""
+def refuse_other_losses(problem: Problem, *, terms: bool = False) -> None:
+    """The equations here are those of ridge regression on real labels with Gaussian noise.
+
+    ``terms``: they know a teacher of several directions.
+    """
     hint = "predict(...) or simulate(...) may have it"
-    problem.refuse_beyond_plain("left at its default here", hint)
+    known = problem.replace(teacher_terms=()) if terms and problem.teacher_terms else problem
+    known.refuse_beyond_plain("left at its default here", hint)
 
 
 def residual_of(
-    teacher: Activation, offset: float, noise: Float[Array, " batch"] | float
+    teacher: Activation | TermSum, offset: float, noise: Float[Array, " batch"] | float
 ) -> Residual:
-    """The moments, from those of the teacher. mh_2 is a sum of squares: nothing cancels."""
+    """The moments, from those of the teacher. mh_2 is a sum of squares: nothing cancels.
+
+    Of several terms ``along`` is |c*|, the linear part along its own direction.
+    """
     moments = teacher.moments
     first = moments.mean - offset
     second = moments.linear**2 + moments.nonlinear_variance + first**2 + noise**2
@@ -240,11 +248,13 @@ def step_law(
     own: OwnOutput | None = None,
     medium: Medium = ISOTROPIC,
     on_sphere: bool = False,
+    beside: Float[Array, "batch more J"] | None = None,
 ) -> StepLaw:
     """The step on the nodes of the label rule and of the readout, at etat = ``rate``.
 
-    X[yhat^i] . X[yhat^j] = E yhat^(i+j)/alpha0 + T_1 E[G yhat^i] E[G yhat^j]. ``on_sphere``:
-    whether |w| = 1.
+    X[yhat^i] . X[yhat^j] = E yhat^(i+j)/alpha0 + T_1 sum_a E[G_a yhat^i] E[G_a yhat^j].
+    ``on_sphere``: whether |w| = 1. ``beside``: the weights of E[G_a f(yhat)], a >= 2, of a teacher
+    of several directions.
     """
     xp = library_of(labels).xp
     powers = [labels**j for j in range(7)]
@@ -252,6 +262,9 @@ def step_law(
     along = xp.stack([xp.sum(label_weights[:, 1] * powers[j], -1) for j in (1, 2, 3)], -1)
     gram = xp.stack([xp.stack([moment[i + j] for j in (1, 2, 3)], -1) for i in (1, 2, 3)], -2)
     shared = along[:, :, None] * along[:, None, :] * medium.t[1]
+    if beside is not None:
+        others = xp.stack([xp.sum(beside * powers[j][:, None], -1) for j in (1, 2, 3)], -1)
+        shared = shared + others.swapaxes(-1, -2) @ others
     products = gram / alpha0[:, None, None] + shared
     residual = Residual(along=along[:, 0], first=moment[1], second=moment[2])
     constants = StepConstants.of(student, residual, alpha0, rate, own, medium=medium)

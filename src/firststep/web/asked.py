@@ -11,6 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from firststep.checks import number, whole
 from firststep.errors import InvalidParameter
+from firststep.label_faults import LATER
 from firststep.problem import Problem
 from firststep.results import LOSSES
 from firststep.web.checked import Json, Request, Sent, one_of, whole_number
@@ -27,6 +28,8 @@ PREDICTED_LINES = tuple(name for name, line in LINES.items() if not line.level)
 MEASURED = ("risk", "training_error", "alignment", *LOSSES)  # of a network
 TEXTS = tuple(name for name, field in FIELDS.items() if field.is_free_text)
 LAWS = tuple(name for name, field in FIELDS.items() if field.kind == "law")
+
+INPUTS = ("gaussian", "power-law", "two-level")  # laws that are in no file and have a theory
 
 # Bounds, so that no request takes minutes or gigabytes: on texts, on numbers that enter sizes or
 # quadratures, on grids, on simulations.
@@ -52,7 +55,7 @@ class PageProblem(Sent, Problem):
 
     @classmethod
     def _absent(cls) -> dict[str, None]:
-        return dict.fromkeys(TEXTS)
+        return dict.fromkeys(name for name in TEXTS if name not in LATER)
 
     @classmethod
     def _table(cls, given: object) -> Json:
@@ -70,6 +73,15 @@ class PageProblem(Sent, Problem):
         if len(value) > LONGEST_TEXT:
             allowed = f"at most {LONGEST_TEXT} characters long"
             raise InvalidParameter(str(info.field_name), allowed, value)
+        return value
+
+    @field_validator("inputs", mode="before")
+    @classmethod
+    def _no_file(cls, value: object) -> object:
+        """Whoever reaches the page may not look at the files of this machine."""
+        if str(value).partition(":")[0].strip().lower() not in INPUTS:
+            allowed = "gaussian, power-law:A or two-level:RATIO:SHARE in the explorer"
+            raise InvalidParameter("inputs", allowed, value)
         return value
 
     @field_validator(*RANGES, mode="before")

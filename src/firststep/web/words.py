@@ -56,9 +56,9 @@ class Field(Word):
 
     symbol: str
     default: bool | float | str
-    kind: Literal["number", "activation", "readout", "choice", "dimension", "law", "switch"] = (
-        "number"
-    )
+    kind: Literal[
+        "number", "activation", "readout", "text", "choice", "dimension", "law", "switch"
+    ] = "number"
     slider: tuple[float, float] | None = None
     scale: Literal["log", "linear"] = "log"
     zero: bool = False  # 0 is allowed besides the range of the slider
@@ -74,7 +74,7 @@ class Field(Word):
 
     @property
     def is_free_text(self) -> bool:
-        return self.kind in ("activation", "readout")
+        return self.kind in ("activation", "readout", "text")
 
     def about(self) -> Json:
         low, high = self.slider or (None, None)
@@ -114,6 +114,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "step_loss": tuple(LOSSES),
     "labels": label_laws.KINDS,
     "noise_law": noise_laws.KINDS,
+    "inputs": ("gaussian", "power-law:0.3", "two-level:4:0.2"),
+    "teacher_overlaps": ("equal", "random", "top:0.1", "bottom:0.5", "decay:1", "rise:1"),
+    "teacher_terms": ("relu", "relu,tanh"),
 }
 _TOLD: dict[str, dict[str, Any]] = tomllib.loads(
     files("firststep.web").joinpath("words.toml").read_text("utf-8")

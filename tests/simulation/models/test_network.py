@@ -284,6 +284,14 @@ BEYOND = {
     ),
     "momentum": dict(training=Training(steps=3, optimizer="momentum", batches="same")),
     "adam": dict(training=Training(steps=3, optimizer="adam"), teacher_terms="relu"),
+    "whitened": dict(
+        inputs="power-law:1", training=Training(steps=2, optimizer="whitened", batches="same")
+    ),
+    "whitened-exact": dict(
+        inputs="power-law:1", training=Training(steps=2, optimizer="whitened-exact", damping=0)
+    ),
+    "sign": dict(training=Training(optimizer="sign", weight_decay=0.3), teacher_terms="relu"),
+    "muon": dict(training=Training(steps=2, optimizer="muon", weight_decay=0.3)),
 }
 
 

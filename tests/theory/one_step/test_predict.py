@@ -469,8 +469,8 @@ def test_what_it_refuses(fields: dict[str, Any], words: str) -> None:
 
 
 def test_regimes_without_a_limit_are_refused() -> None:
-    problem = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=2, step_exponent=0.25)
-    with pytest.raises(InvalidParameter, match=r"step-exponent must be 0 or 0\.5 at d = infinity"):
+    problem = Problem(student="tanh", teacher="sin", alpha=3, beta=1, alpha0=2, step_exponent=0.75)
+    with pytest.raises(InvalidParameter, match=r"step-exponent must be from 0 to 0\.5 at d = inf"):
         predict(problem)
     assert predict(problem.replace(dimension=10**6)).status == "converged"
     with pytest.raises(InvalidParameter, match="bulk must be one of exact, isotropic"):

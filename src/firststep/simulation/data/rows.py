@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from firststep.inputs.laws import interpolate, student_table
-from firststep.simulation.data.teachers import clean_labels
+from firststep.simulation.data.teachers import PLAIN, Metric, clean_labels
+from firststep.structure import teacher_components
 
 if TYPE_CHECKING:
     from firststep.simulation.backends import Backend, Draws, Place
@@ -33,6 +34,7 @@ class Key(NamedTuple):
     key: Any
     shared: tuple[Array, ...] = ()  # by all replicates
     own: tuple[Array, ...] = ()
+    metric: Metric = PLAIN  # of the problem's own spectrum
 
 
 class Replicate(NamedTuple):
@@ -49,13 +51,27 @@ class InputArrays:
     def __init__(self, design: Design, backend: Backend) -> None:
         self._design, self._backend = design, backend
         self._shared: tuple[Array, ...] | None = None
+        self._metric = PLAIN
 
     def key(self, seed: int, number: int) -> Key:
         backend, law, d = self._backend, self._design.inputs, self._design.sizes.dimension
         key = backend.key(seed, number)
         if self._shared is None:
-            self._shared = tuple(backend.to_device(each) for each in law.shared_arrays(d))
-        return Key(key, self._shared, law.own_arrays(backend.xp, backend.draws(key), d))
+            host = law.shared_arrays(d)
+            self._shared = tuple(backend.to_device(each) for each in host)
+            if self._design.overlaps is not None:
+                (root,) = host  # of a law with a spectrum
+                self._metric = self._metric_of(root, self._shared[0])
+        own = law.own_arrays(backend.xp, backend.draws(key), d)
+        return Key(key, self._shared, own, self._metric)
+
+    def _metric_of(self, root: Float[Array, " d"], on_device: Float[Array, " d"]) -> Metric:
+        overlaps = self._design.overlaps
+        assert overlaps is not None
+        if overlaps.is_random:
+            return Metric(on_device)
+        theta = teacher_components(overlaps, root**2)
+        return Metric(on_device, self._backend.to_device(theta))
 
 
 @dataclass(frozen=True)

@@ -45,18 +45,23 @@ def chebyshev_basis(
 
 
 def conditional_table(
-    student: Activation, weights: Float[Array, "d N"], direction: Float[Array, " d"]
+    student: Activation,
+    weights: Float[Array, "d N"],
+    direction: Float[Array, " d"],
+    root: Float[Array, " d"] | None = None,
 ) -> tuple[Array, Array, Array, Float[Array, "d N"]]:
     """Chebyshev coefficients in kappa of mu0, mu1, mu2 (terms x N), and the weights across vh.
 
     Neuron i has u_i = <w_i, vh> and c_i = |w_i|^2 - u_i^2; its moments are those of
-    s(u_i kappa + sqrt(c_i) z). The number of terms doubles until the last quarter of them is below
-    1e-7 of the largest.
+    s(u_i kappa + sqrt(c_i) z). Inputs N(0, Omega), Omega = diag(root^2): u_i = w_i^T Omega vh and
+    c_i = w_i^T Omega w_i - u_i^2, with vh^T Omega vh = 1. The number of terms doubles until the
+    last quarter of them is below 1e-7 of the largest.
     """
-    along = direction @ weights
+    along = (direction if root is None else root**2 * direction) @ weights
     across = weights - np.outer(direction, along)
+    seen = across if root is None else root[:, None] * across
     # 1e-24: a neuron that lies along vh keeps a width, far below the 1e-7 of the table
-    scale = np.sqrt(np.maximum(np.einsum("ij,ij->j", across, across), 1e-24))
+    scale = np.sqrt(np.maximum(np.einsum("ij,ij->j", seen, seen), 1e-24))
     resolution = _resolution(student, along, scale)
     terms = 64
     while terms <= 2048:

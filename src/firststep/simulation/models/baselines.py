@@ -52,7 +52,7 @@ class Baseline(Model):
     def open(self, key: Key, noise: Float[Array, ""]) -> Data:
         """The data of a replicate, with its teacher drawn."""
         draws = self.backend.draws(key.key)
-        teacher = draw_directions(self.backend, draws, self.design)
+        teacher = draw_directions(self.backend, draws, self.design, key.metric)
         return Data(self.design, self.backend, Replicate(key, teacher, noise), draws)
 
     def all_rows(self, data: Data) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:

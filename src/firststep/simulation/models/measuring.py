@@ -35,8 +35,9 @@ OVERLAPS = ("teacher_overlaps", "teacher_overlaps_update")  # with several terms
 def nothing_measured(design: Design) -> Measured:
     """The measurements of a step where none was taken."""
     overlaps = OVERLAPS if design.teacher_terms else ()
+    turned = ("update_alignment",) if design.optimizer.turns else ()
     return {
-        **dict.fromkeys(SCALARS, math.nan),
+        **dict.fromkeys((*SCALARS, *turned), math.nan),
         **{name: np.full(2, np.nan) for name in PAIRS},
         **{name: np.full(1 + len(design.teacher_terms), np.nan) for name in overlaps},
     }
@@ -182,7 +183,7 @@ def finish_test(sums: tuple[Array, ...], design: Design, backend: Backend) -> Me
     if not more:
         return found
     loss, wrong, along, size, spread = (each / samples for each in more)
-    if design.inputs.has_unit_covariance:
+    if design.inputs.has_unit_covariance or design.overlaps is not None:
         spread = np.ones(1)
     if not np.all(np.isfinite(loss)):
         raise NotConverged("the test loss is not finite: the predictions overflow")

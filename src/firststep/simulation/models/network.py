@@ -29,6 +29,7 @@ from firststep.simulation.weights.draw import (
     gradient,
     spiked_weights,
 )
+from firststep.simulation.weights.whitening import Inverse, batch_inverse, law_inverse
 
 if TYPE_CHECKING:
     from firststep.problem import Problem
@@ -97,7 +98,7 @@ class LayerModel(Model):
     def _start_stage(self, key: Key) -> Start:
         design, backend, draws = self.design, self.backend, self.open(Replicate(key)).draws
         return Start(
-            draw_directions(backend, draws, design),
+            draw_directions(backend, draws, design, key.metric),
             draw_weights(backend, draws, design),
             draw_readout(backend, draws, design.readout, design.sizes.width),
         )
@@ -166,6 +167,7 @@ class LayerModel(Model):
         working = arrays * design.largest_block * max(width, d) + 2 * (n + sizes.step_samples)
         state = design.optimizer.state_arrays + (design.training.steps > 1)
         step = (3 + state) * d * width if design.takes_step else d * width
+        step += design.optimizer.square_arrays * d * d if design.takes_step else 0
         collects = design.fit != "square" or not design.is_primal
         fit = d * width + (n * width if collects else 0)
         small = min(n, width)
@@ -192,6 +194,8 @@ class Network(LayerModel):
     def __init__(self, design: Design, backend: Backend) -> None:
         super().__init__(design, backend)
         self._gradient = backend.compile(self._gradient_stage)
+        self._inverse = backend.compile(self._inverse_stage)
+        self._of_law: Inverse | None = None  # the same for all replicates
         self._singular = leading_singular_values(backend)
 
     def _gradient_stage(
@@ -202,6 +206,9 @@ class Network(LayerModel):
         batch: int,
     ) -> tuple[Float[Array, "d N"], Float[Array, "d 2"]]:
         return gradient(self.open(replicate), weights, readout, batch)
+
+    def _inverse_stage(self, replicate: Replicate, batch: int) -> Inverse:
+        return batch_inverse(self.open(replicate), batch)
 
     def make(self, problem: Problem, replicate: Replicate, start: Start) -> Made:
         if not self.design.takes_step:
@@ -228,16 +235,21 @@ class Network(LayerModel):
 
     def _steps(self, problem: Problem, replicate: Replicate, start: Start) -> Iterator[Step]:
         design, xp = self.design, self.backend.xp
-        rate = problem.learning_rate(design.sizes.width)
+        rate, decay = problem.learning_rate(design.sizes.width), design.training.weight_decay
         optimizer = design.optimizer(design.sizes, xp, rate)
+        if optimizer.covariance == "law":
+            self._of_law = self._of_law or law_inverse(design, self.backend)
+            optimizer.inverse = self._of_law
         weights = start.weights
         for number in range(design.training.steps):
             batch = number if design.training.batches == "fresh" else 0
             update, moments = self._gradient(replicate, weights, start.readout, batch)
+            if optimizer.covariance == "batch" and (batch == number):  # else it is the same again
+                optimizer.inverse = self._inverse(replicate, batch)
             update = optimizer.change(update)
-            weights = weights + update
-            if design.training.steps > 1:
-                update = None  # room for the next gradient
+            weights = ((1 - problem.step * decay) * weights if decay else weights) + update
+            if design.training.steps > 1 or decay:
+                update = None  # room for the next gradient; or not all of the change
             if not float(xp.abs(weights).max()) < LARGEST_WEIGHT:
                 told = "the weights overflowed in the gradient step"
                 raise NotConverged(f"{told}: the step, the noise or the activations are too large")
@@ -248,45 +260,66 @@ class Network(LayerModel):
     ) -> tuple[Float[Array, " d"], Measured]:
         """The direction of the spike and the measurements of the update W - W0.
 
-        v = X^T r/n0 of the first step. Spike strength: the coefficient of the update on vh at^T.
+        v = X^T r/n0 of the first step, vh = v/|v|. Spike strength: the coefficient of the update on
+        vh at^T. Where the problem has a spectrum of its inputs, N(0, Omega), lengths and cosines
+        are those that the inputs see: vh = v/|v|_Omega, |v|_Omega^2 = v^T Omega v, alignment
+        theta^T Omega vh, spike strength vh^T Omega (W - W0) at/|at|^2, overlap of a singular vector
+        u (theta^T Omega u)^2/(u^T Omega u). ``gradient_norm`` is the plain |v|.
         |G0 - A|/|G0| of [Ba] Prop. 2 (one step of the gradient): A = (c1/(n0 sqrt N)) X^T y a^T, so
         eta sqrt N A = eta c1 (X^T y/n0) a^T. The direction of the spike is vh after one step of the
-        gradient, else the top left vector of the update.
+        gradient, that of the update times at where the optimizer turns the step, else the top left
+        vector of the update.
         """
         backend, xp, readout, update = self.backend, self.backend.xp, start.readout, done.update
         assert update is not None
         width, theta = self.design.sizes.width, first_direction(start.teacher)
-        norm = xp.linalg.norm(done.moments[:, 0])
-        direction = done.moments[:, 0] / xp.where(norm > 0, norm, 1.0)
+        metric, norm = replicate.key.metric, xp.linalg.norm(done.moments[:, 0])
+        direction = metric.scaled(done.moments[:, 0] / xp.where(norm > 0, norm, 1.0), xp)
         first = self.open(replicate).draws.vector("singular vectors", width)
         of_update, of_weights = (self._singular(each, first, 2) for each in (update, done.weights))
         tiny = np.finfo(backend.dtype).tiny
-        strength = (direction @ update) @ readout / xp.maximum(readout @ readout, tiny)
+        top, top_update = (metric.scaled(each.left, xp) for each in (of_weights, of_update))
+        # what the inputs see of the three: cosines with theta are scalar products with these
+        seen, seen_top, seen_update = (metric.weighted(v) for v in (direction, top, top_update))
+        strength = (seen @ update) @ readout / xp.maximum(readout @ readout, tiny)
         measured = dict(
             gradient_norm=float(norm),
-            alignment=float(direction @ theta),
+            alignment=float(seen @ theta),
             spike_strength=float(strength),
             singular_values_weights=of_weights.values,
             singular_values_update=of_update.values,
-            teacher_overlap_weights=float(of_weights.left @ theta) ** 2,
-            teacher_overlap_update=float(of_update.left @ theta) ** 2,
+            teacher_overlap_weights=float(seen_top @ theta) ** 2,
+            teacher_overlap_update=float(seen_update @ theta) ** 2,
             rank_one_error=math.nan,
         )
         if self.design.teacher_terms:
             along, left = (
-                backend.to_host(each @ start.teacher).astype(float)
-                for each in (direction, of_update.left)
+                backend.to_host(each @ start.teacher).astype(float) for each in (seen, seen_update)
             )
             measured.update(teacher_overlaps=along, teacher_overlaps_update=left**2)
-        is_gradient = self.design.training.steps == 1 and self.design.optimizer.starts_as_gradient
-        if is_gradient and of_update.values[0] > 0:
+        training, optimizer = self.design.training, self.design.optimizer
+        is_gradient = training.steps == 1 and optimizer.starts_as_gradient
+        if is_gradient and of_update.values[0] > 0 and not training.weight_decay:
             spike = rate * self.design.student.moments.linear * done.moments[:, 1]
             minus = (spike, readout / math.sqrt(width))
             beyond = self._singular(update, first, minus=minus)
             measured["rank_one_error"] = beyond.values[0] / of_update.values[0]
-        if not is_gradient:
-            direction = of_update.left * xp.where(of_update.left @ theta < 0, -1.0, 1.0)
+        if optimizer.turns:
+            along = update @ readout
+            along = along / xp.maximum(xp.linalg.norm(along), tiny)
+            direction = metric.scaled(along, xp)
+            measured["update_alignment"] = float(metric.weighted(direction) @ theta)
+            if optimizer.is_flat and training.steps == 1 and not training.weight_decay:
+                measured |= _undefined(measured)
+        elif not is_gradient:
+            direction = top_update * xp.where(seen_update @ theta < 0, -1.0, 1.0)
         return direction, measured
+
+
+def _undefined(measured: Measured) -> Measured:
+    """What an update without a leading singular vector does not have, as nan."""
+    names = ("singular_values_update", "teacher_overlap_update", "teacher_overlaps_update")
+    return {name: measured[name] * math.nan for name in names if name in measured}
 
 
 @MODELS.add
@@ -294,7 +327,7 @@ class Spiked(LayerModel):
     """w_i = sqrt(c(at_i)) w_i0 + r at_i vh, features s(W1^T x)."""
 
     name, meaning = "spiked", "spiked random features: isotropic bulk plus rank-one spike"
-    has_step, several_terms = True, False
+    has_step, several_terms, knows_spectra = True, False, False
 
     def __init__(self, design: Design, backend: Backend) -> None:
         super().__init__(design, backend)
@@ -320,16 +353,21 @@ class Spiked(LayerModel):
 
 @MODELS.add
 class Conditional(Network):
-    """mu0_i(kappa) + mu1_i(kappa) <w_i, x_perp> + sqrt(mu2_i(kappa)) xi_i, kappa = <x, vh>."""
+    """mu0_i(kappa) + mu1_i(kappa) <w_i, x_perp> + sqrt(mu2_i(kappa)) xi_i, kappa = <x, vh>.
+
+    x_perp = x - kappa vh, or with a spectrum of the inputs x - kappa Omega vh.
+    """
 
     name, meaning = "conditional", "conditional-Gaussian features of the trained network"
 
     def make(self, problem: Problem, replicate: Replicate, start: Start) -> Made:
         backend, made = self.backend, super().make(problem, replicate, start)
-        host = [
+        root = replicate.key.metric.root
+        weights, direction = (
             backend.to_host(each).astype(float) for each in (made.layer.weights, made.direction)
-        ]
-        *coefficients, across = conditional_table(self.design.student, *host)
+        )
+        host = None if root is None else backend.to_host(root).astype(float)
+        *coefficients, across = conditional_table(self.design.student, weights, direction, host)
         table = (made.direction, *(backend.to_device(each) for each in coefficients))
         return made._replace(layer=Layer(backend.to_device(across), table))
 

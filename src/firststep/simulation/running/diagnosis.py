@@ -18,6 +18,10 @@ component_kurtosis    the largest excess kurtosis, in absolute value, along lead
                       component_share is their part of the variance
 entry_kurtosis        of the entries, each column by itself: the median; largest_entry in standard
                       deviations of its column
+
+Where the covariance alone is off, and norms and projections of the whitened rows pass too, the
+theory of inputs N(0, Omega) takes the place of that of N(0, I), with the spectrum that
+``SpectrumInputs.from_data`` finds.
 """
 
 from __future__ import annotations
@@ -28,38 +32,40 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.linalg
 import scipy.special
 
 from firststep.checks import whole
 from firststep.errors import InvalidParameter
-from firststep.inputs import DataInputs, InputLaw, input_law
+from firststep.inputs import DataInputs, InputLaw, SpectrumInputs, input_law
 from firststep.problem import Problem, Sizes
 from firststep.results import Shown
 from firststep.simulation.backends import make_backend
 from firststep.simulation.data.rows import Data, InputArrays, Replicate
 from firststep.simulation.design import Training, make_design
 from firststep.simulation.models.network import RandomFeatures
+from firststep.simulation.running.measures import (
+    COMPONENTS,
+    FEW,
+    TOLERANCES,
+    components,
+    measured,
+    reasons_of,
+    whitened,
+)
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float, Int
 
 DIRECTIONS = 200  # random projections
-COMPONENTS = 8  # leading principal components
-GROUPS = 8  # of rows, whose scatter gives the errors
 FEWEST_ROWS = 200
 LARGEST_ENTRY = 1e30  # its eighth power is still a number
 MOST_ROWS = 20_000  # looked at
-# How far each number may be from that of N(0, I): docs/inputs.md tells how these were found.
-TOLERANCES = {
-    "mean": 0.015,
-    "scale": 0.012,
-    "spread": 0.015,
-    "norm": 0.015,
-    "kurtosis": 0.05,
-    "skewness": 0.1,
-    "components": 0.05,
-}
+# Reasons that a covariance alone makes: where few eigenvalues carry the trace, few rows leave its
+# size open, and how norms vary.
+_OF_THE_SPECTRUM = {"spread", FEW + "scale", FEW + "norm"}
+# What N(0, I) after whitening has, whatever the covariance was.
+_OF_GAUSSIAN = {few + key for few in ("", FEW) for key in ("norm", "kurtosis", "skewness")}
+STEEPEST = 0.05  # varpi_max^2/d up to which the theory of inputs with a spectrum holds
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +73,8 @@ class InputDiagnosis(Shown):
     """What was measured on a sample of inputs, and whether the Gaussian theory can be trusted.
 
     ``errors`` are standard errors by name. ``reasons`` says in sentences what is wrong; none:
-    ``trusted``.
+    ``trusted``. ``spectrum``: the law of the inputs N(0, Omega) whose theory applies instead, where
+    the covariance is the only thing wrong; else None.
     """
 
     name: str
@@ -86,10 +93,23 @@ class InputDiagnosis(Shown):
     duplicates: int
     errors: dict[str, float] = field(repr=False)
     reasons: tuple[str, ...] = ()
+    spectrum: SpectrumInputs | None = field(default=None, repr=False)
 
     @property
     def trusted(self) -> bool:
         return not self.reasons
+
+    @property
+    def covariance_only(self) -> bool:
+        """Whether the inputs look like N(0, Omega) with another Omega than I."""
+        return self.spectrum is not None
+
+    @property
+    def steepness(self) -> float:
+        """varpi_max^2/d of the spectrum; nan without one."""
+        if self.spectrum is None:
+            return math.nan
+        return float(self.spectrum.eigenvalues(self.dimension)[0] ** 2) / self.dimension
 
     def lines(self) -> list[tuple[str, str, str]]:
         """What, the number with its error, and what N(0, I) has."""
@@ -127,7 +147,12 @@ class InputDiagnosis(Shown):
     def verdict(self) -> str:
         if self.trusted:
             return "trusted: the Gaussian theory should hold within 2 to 3 %"
-        return "not trusted:"
+        if not self.covariance_only:
+            return "not trusted:"
+        told = f"the largest eigenvalue squared is {self.steepness:.2g} d"
+        if self.steepness > STEEPEST:
+            told += f", and beyond {STEEPEST:g} d it may be several % off"
+        return f"covariance only: the theory of inputs with a spectrum is the one to ask ({told}):"
 
     def notes(self) -> list[str]:
         return [self.verdict, *(f"  {reason}" for reason in self.reasons)]
@@ -138,11 +163,16 @@ class InputDiagnosis(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values fit for JSON."""
+        spectrum = self.spectrum
+        eigenvalues = None if spectrum is None else spectrum.eigenvalues(self.dimension).tolist()
         return {
             **vars(self),
             "errors": dict(self.errors),
             "reasons": list(self.reasons),
             "trusted": self.trusted,
+            "covariance_only": self.covariance_only,
+            "spectrum": eigenvalues,
+            "steepness": self.steepness if self.covariance_only else None,
         }
 
 
@@ -190,7 +220,9 @@ def _sample(law: InputLaw, dimension: object, rows: object, seed: int) -> Float[
         return law.array[
             np.sort(np.random.default_rng(seed).choice(available, count, replace=False))
         ]
-    d = law.dimension or whole("dimension", 400 if dimension is None else dimension, 2, 10**5)
+    usual = (law.dimension or 400) if dimension is None else dimension
+    d = whole("dimension", usual, 2, 10**5)
+    law.refuse_dimension(d)
     count = max(4000, 10 * d) if rows is None else whole("rows", rows, FEWEST_ROWS, 10**7)
     backend = make_backend()
     any_problem = Problem(student="identity", teacher="identity", alpha=1, beta=1)
@@ -208,56 +240,30 @@ def _sample(law: InputLaw, dimension: object, rows: object, seed: int) -> Float[
         return Data.of(design, backend, replicate).inputs("ridge", 0, count)
 
 
-def _measure(
-    rows: Float[Array, "n d"], directions: Float[Array, "d directions"]
-) -> dict[str, float]:
-    """The numbers with an error bar, on one group of rows."""
-    count, d = rows.shape
-    centre = rows.mean(axis=0)
-    centred = rows - centre
-    squares = np.einsum("ij,ij->i", centred, centred)
-    trace = float(squares.sum()) / (count - 1)
-    small = centred.T @ centred if d <= count else centred @ centred.T
-    pairs = (np.sum(small * small) - np.sum(squares**2)) / (count * (count - 1))
-    projections = rows @ directions
-    projections -= projections.mean(axis=0)
-    second = np.mean(projections**2, axis=0)
-    third, fourth = np.mean(projections**3, axis=0), np.mean(projections**4, axis=0)
-    skewness = np.mean(third**2 / second**3) - 6 / count
-    return {
-        "mean": float(centre @ centre - trace / count) / trace,
-        "scale": trace / d,
-        "spread": d * float(pairs) / trace**2 - 1,
-        "norm_concentration": d / 2 * float(squares.var(ddof=1)) / trace**2,
-        "kurtosis": float(np.mean(fourth / second**2)) - 3 + 6 / (count + 1),
-        "skewness": math.copysign(math.sqrt(abs(skewness)), skewness),
-    }
-
-
 def _diagnosed(name: str, rows: Float[Array, "n d"], rng: np.random.Generator) -> InputDiagnosis:
     count, d = rows.shape
     directions = rng.standard_normal((d, DIRECTIONS))
     directions /= np.linalg.norm(directions, axis=0)
-    found = _measure(rows, directions)
     order = rng.permutation(count)
-    groups = [_measure(rows[part], directions) for part in np.array_split(order, GROUPS)]
-    errors = {
-        key: float(np.std([group[key] for group in groups], ddof=1)) / math.sqrt(GROUPS)
-        for key in found
-    }
+    looked = measured(rows, directions, order)
+    found, errors = looked.found, looked.errors
     effective = 1 / max(1 + found["spread"], 1.0)  # it cannot be more than 1; its estimate can
     errors["effective_dimension"] = errors["spread"] * effective**2
-    component_kurtosis, share = _components(rows, order)
+    component_kurtosis, share = components(rows, order)
     deviations = rows.std(axis=0)
     centred = (rows - rows.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
     entry_kurtosis = float(np.median(np.mean(centred**4, axis=0))) - 3
     duplicates = int(np.sum(np.diff(np.sort(rows @ directions[:, 0])) == 0))
-    reasons = _reasons(found, errors, rows=count, d=d)
+    reasons = reasons_of(looked, rows=count, d=d)
     if abs(component_kurtosis) > 1 and share > COMPONENTS / d + TOLERANCES["components"]:
         told = f"(excess kurtosis {component_kurtosis:.3g}) and carry {share:.0%} of the variance"
-        reasons.append(f"leading components are not Gaussian {told}")
+        reasons["components"] = f"leading components are not Gaussian {told}"
     if duplicates > 0.01 * count:
-        reasons.append(f"{duplicates} rows occur twice: training and test data would share them")
+        told = "training and test data would share them"
+        reasons["duplicates"] = f"{duplicates} rows occur twice: {told}"
+    spectrum = None
+    if "spread" in reasons and set(reasons) <= _OF_THE_SPECTRUM:
+        spectrum = _spectrum_alone(name, rows, directions, order)
     return InputDiagnosis(
         name=name,
         rows=count,
@@ -269,74 +275,30 @@ def _diagnosed(name: str, rows: Float[Array, "n d"], rng: np.random.Generator) -
         largest_entry=float(np.abs(centred).max()),
         duplicates=duplicates,
         errors={key: value for key, value in errors.items() if key != "spread"},
-        reasons=tuple(reasons),
+        reasons=tuple(reasons.values()),
+        spectrum=spectrum,
         **{key: value for key, value in found.items() if key != "spread"},
     )
 
 
-def _components(rows: Float[Array, "n d"], order: Int[Array, " n"]) -> tuple[float, float]:
-    """The largest kurtosis along the leading components, and their share of the variance."""
-    half, d = len(rows) // 2, rows.shape[1]
-    first, second = rows[order[:half]], rows[order[half:]]
-    first = first - first.mean(axis=0)
-    some = min(COMPONENTS, d)
-    _, vectors = scipy.linalg.eigh(first.T @ first, subset_by_index=[d - some, d - 1])
-    projections = (second - second.mean(axis=0)) @ vectors
-    variance = projections.var(axis=0)
-    kurtosis = np.mean(projections**4, axis=0) / variance**2 - 3
-    total = float(((second - second.mean(axis=0)) ** 2).sum()) / len(second)
-    return float(kurtosis[np.argmax(np.abs(kurtosis))]), float(variance.sum()) / total
+def _spectrum_alone(
+    name: str,
+    rows: Float[Array, "n d"],
+    directions: Float[Array, "d directions"],
+    order: Int[Array, " n"],
+) -> SpectrumInputs | None:
+    """The law of the spectrum, if it can be known and nothing is off in the whitened rows."""
+    try:
+        law = SpectrumInputs.from_data(DataInputs.of(rows, name=name))
+    except InvalidParameter:  # too few rows, or columns that depend on others
+        return None
+    if law.dimension != rows.shape[1]:  # a column is constant
+        return None
+    looked = measured(whitened(rows), directions, order)
+    hidden = set(reasons_of(looked, rows=len(rows), d=law.dimension))
+    return None if hidden & _OF_GAUSSIAN else law
 
 
 def _largest_gaussian(count: int) -> float:
     """The median of the largest of ``count`` Gaussian numbers, in absolute value."""
     return float(-scipy.special.ndtri(math.log(2) / (2 * count)))
-
-
-def _reasons(found: dict[str, float], errors: dict[str, float], *, rows: int, d: int) -> list[str]:
-    """Sentences about what is further from N(0, I) than is tolerated, beyond its own error."""
-    norm = 2 / d * (found["norm_concentration"] - 1 - found["spread"])
-    mean = max(found["mean"], 0.0)
-    kurtosis, skewness, scale = abs(found["kurtosis"]), found["skewness"], abs(found["scale"] - 1)
-    looked = {
-        "mean": (
-            d * mean**2,
-            2 * d * mean * errors["mean"],
-            "the mean is not zero: d |m|^4/(tr C)^2 = {:.3g}; standardize",
-        ),
-        "scale": (
-            scale,
-            errors["scale"],
-            "entries do not have variance one: tr C/d is off by {:.3g}; standardize",
-        ),
-        "spread": (
-            found["spread"],
-            errors["spread"],
-            "the covariance is not the identity: d tr C^2/(tr C)^2 exceeds 1 by {:.3g}; whiten",
-        ),
-        "norm": (
-            abs(norm),
-            2 / d * math.hypot(errors["norm_concentration"], errors["spread"]),
-            "sizes of rows do not vary as Gaussian ones: Var|x|^2/(tr C)^2 differs by {:.3g}",
-        ),
-        "kurtosis": (
-            kurtosis,
-            errors["kurtosis"],
-            "random projections are not Gaussian: excess kurtosis off by {:.3g}",
-        ),
-        "skewness": (
-            skewness,
-            errors["skewness"],
-            "random projections are not Gaussian: skewness {:.3g}",
-        ),
-    }
-    reasons = []
-    for key, (value, error, words) in looked.items():
-        if value > TOLERANCES[key] + 2 * error:
-            reasons.append(words.format(value))
-        elif 2 * error > max(TOLERANCES[key], value):
-            known = (
-                f"the {key} differs by {value:.2g} ± {error:.2g}, {TOLERANCES[key]:g} is tolerated"
-            )
-            reasons.append(f"{rows} rows are too few to tell: {known}")
-    return reasons

@@ -192,6 +192,8 @@ def work(design: Design) -> float:
     small = min(s.samples, s.width)
     if design.takes_step and design.optimizer.state_arrays:  # passes over it, slower than products
         step += 20.0 * s.dimension * s.width * design.training.steps
+    if design.takes_step:
+        step += design.optimizer.work(s) * design.training.steps
     return (
         step
         + 2.0 * (s.samples + design.test_samples) * s.dimension * s.width

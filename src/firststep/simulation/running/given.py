@@ -12,11 +12,11 @@ import numpy as np
 
 from firststep.errors import InvalidParameter
 from firststep.given_layer import GivenLayer
-from firststep.inputs import CovarianceInputs, InputLaw, input_law
+from firststep.inputs import CovarianceInputs, InputLaw, StructuredInputs
 from firststep.problem import Problem
 from firststep.results import Simulation
 from firststep.simulation.backends import Backend
-from firststep.simulation.design import Training, make_design
+from firststep.simulation.design import Training, chosen_data, make_design
 from firststep.simulation.fit.features import Layer
 from firststep.simulation.kinds import Measured
 from firststep.simulation.models import prepared
@@ -63,7 +63,7 @@ def simulate_features(
     bias: object = None,
     covariance: object = None,
     neurons: str = "columns",
-    inputs: object = "gaussian",
+    inputs: object = None,
     run: Run | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **options: object,
@@ -82,11 +82,12 @@ def simulate_features(
         problem: the question; its dimension, if it has one, must be d.
         teacher: theta, d numbers of norm 1; with ``teacher_terms`` d x (1 + terms), a column a
             term, theta first. They need not be orthogonal; the bound of fixed kernels is then nan.
-        teacher_terms: activations of further terms of the teacher.
+            Where the problem has a spectrum of its inputs, <x, theta> has variance 1 instead.
+        teacher_terms: activations of further terms of the teacher; default the problem's.
         bias: b, one number for every neuron; none: zero.
         covariance: C, d x d: the inputs are N(0, C).
         neurons: ``columns`` or ``rows``.
-        inputs: law of the inputs, as in ``simulate``.
+        inputs: law of the inputs, as in ``simulate``; default the problem's.
         run: ``Run(...)``, how the replicates are run.
         progress: called with (finished, total) after every replicate.
         options: fields of ``Run`` as plain keywords: replicates, seed, backend, ...
@@ -131,8 +132,8 @@ def _job(layer: GivenLayer, plan: Plan, inputs: object) -> FeaturesJob:
 
 
 def _law(inputs: object, layer: GivenLayer) -> InputLaw:
-    law = input_law(inputs)
-    if layer.covariance is None:
+    law, _ = chosen_data(layer.problem, inputs)
+    if layer.covariance is None or isinstance(layer.problem.inputs, StructuredInputs):
         return law
     if not law.is_gaussian:
         raise InvalidParameter("inputs", "gaussian where a covariance is given", str(law))

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firststep.checks import whole
-from firststep.inputs import input_law
 from firststep.problem import Problem
 from firststep.simulation.backends import block_rows, make_backend
 from firststep.simulation.data.teachers import first_direction
-from firststep.simulation.design import Training, make_design, test_set_size
+from firststep.simulation.design import Training, chosen_data, make_design, test_set_size
 from firststep.simulation.models.network import Network
 from firststep.simulation.running.options import gathered, nothing_left
 from firststep.simulation.running.simulate import sizes_for
-from firststep.teacher_terms import teacher_terms as terms_of
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -27,7 +25,8 @@ if TYPE_CHECKING:
 class FirstLayer:
     """The first layer of one replicate: W0, W1, the readout at and the teacher's direction.
 
-    With further terms of the teacher, ``directions`` has a column for each, ``teacher`` first.
+    With further terms of the teacher, ``directions`` has a column for each, ``teacher`` first. They
+    have norm 1, or where the problem has a spectrum of its inputs theta^T Omega theta = 1.
     """
 
     before: Float[Array, "d N"]
@@ -63,7 +62,7 @@ def training_path(
     replicate: int = 0,
     *,
     training: Training | Mapping[str, Any] | None = None,
-    inputs: object = "gaussian",
+    inputs: object = None,
     teacher_terms: object = (),
     test_samples: int | None = None,
     **options: object,
@@ -75,7 +74,7 @@ def training_path(
     problem = Problem.asked(problem)
     trained = gathered(Training, training, options)
     nothing_left("first_layer", options, Training)
-    law = input_law(inputs)
+    law, terms = chosen_data(problem, inputs, teacher_terms)
     sizes = sizes_for(problem, dimension, law)
     backend = make_backend("numpy", "cpu", "float64", 1)
     design = make_design(
@@ -86,7 +85,7 @@ def training_path(
         test_samples=test_set_size(test_samples, sizes),
         block=block_rows(sizes.width, sizes.dimension, backend),
         inputs=law,
-        teacher_terms=terms_of(teacher_terms),
+        teacher_terms=terms,
     )
     seed, number = whole("seed", seed, 0), whole("replicate", replicate, 0)
 

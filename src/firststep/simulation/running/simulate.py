@@ -10,11 +10,11 @@ from typing import Any
 from firststep.activations import Activation, activation
 from firststep.checks import choice
 from firststep.errors import InvalidParameter
-from firststep.inputs import InputLaw, input_law
+from firststep.inputs import InputLaw
 from firststep.problem import Problem, Sizes
 from firststep.results import Baselines, Interrupted, Simulation
 from firststep.simulation.backends import Backend, block_rows
-from firststep.simulation.design import Design, Training, make_design, test_set_size
+from firststep.simulation.design import Design, Training, chosen_data, make_design, test_set_size
 from firststep.simulation.kinds import MODELS, Model
 from firststep.simulation.running.execute import (
     PER_RIDGE,
@@ -27,7 +27,6 @@ from firststep.simulation.running.execute import (
     work,
 )
 from firststep.simulation.running.options import Run, gathered, nothing_left
-from firststep.teacher_terms import teacher_terms as terms_of
 
 __all__ = [
     "PER_RIDGE",
@@ -38,8 +37,6 @@ __all__ = [
     "simulate",
     "sizes_for",
 ]
-# Options a result keeps where a step was taken.
-TOLD_OF_STEPS = ("steps", "batches", "reuse", "optimizer")
 
 
 def simulate(
@@ -51,7 +48,7 @@ def simulate(
     model: str = "network",
     training: Training | Mapping[str, Any] | None = None,
     run: Run | Mapping[str, Any] | None = None,
-    inputs: object = "gaussian",
+    inputs: object = None,
     teacher_terms: object = (),
     kernel: object = None,
     progress: Progress | None = None,
@@ -72,9 +69,11 @@ def simulate(
         training: ``Training(...)``, how the first layer is trained.
         run: ``Run(...)``, how the replicates are run; ``replicates`` and ``seed`` are part of it.
         inputs: law of the inputs: a text such as ``student-t:5`` (docs/inputs.md), an array of
-            samples x columns, a file, or ``DataInputs.load(path, ...)``.
+            samples x columns, a file, or ``DataInputs.load(path, ...)``; default the problem's.
+            With a law given here theta is uniform on the unit sphere, whatever the covariance.
         teacher_terms: further terms of the teacher, activations:
-            y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps with orthonormal directions.
+            y = s*(<x, theta>) + sum_j s_j(<x, theta_j>) + noise * eps with orthonormal directions;
+            default the problem's.
         kernel: g of a kernel baseline, an expression in z; each has a default.
         progress: called with (finished, total) after every replicate.
         options: fields of ``Training`` and ``Run`` as plain keywords: steps, workers, ...
@@ -85,7 +84,7 @@ def simulate(
         options |= {} if value is None else {name: value}
     trained, running = gathered(Training, training, options), gathered(Run, run, options)
     nothing_left("simulate", options, Training, Run)
-    law, terms, kind = input_law(inputs), terms_of(teacher_terms), MODELS.checked(model)
+    (law, terms), kind = chosen_data(problem, inputs, teacher_terms), MODELS.checked(model)
     plan = Plan.of(running, sizes_for(problem, dimension, law), progress, started)
     design = make_design(
         problem,
@@ -104,9 +103,8 @@ def simulate(
 
 def _told(design: Design) -> dict[str, Any]:
     """What a result keeps of the training and the kernel."""
-    taken = design.training.to_dict()
     return {
-        **({name: taken[name] for name in TOLD_OF_STEPS} if design.takes_step else {}),
+        **(design.training.told() if design.takes_step else {}),
         "parameterization": design.training.parameterization,
         **({"kernel": str(design.kernel)} if design.kernel else {}),
     }
@@ -193,7 +191,9 @@ def _plain_design(
 ) -> Design:
     """The design at the problem's own dimension, for its size alone."""
     sizes, kind = problem.sizes(), MODELS.checked(model)
-    trained = _some(options, "steps", "batches", "parameterization", "optimizer")
+    law, terms = chosen_data(problem, options.get("inputs"), options.get("teacher_terms"))
+    # not reuse: whether the sizes are right for it does not matter here
+    trained = _some(options, *(name for name in Training.model_fields if name != "reuse"))
     return make_design(
         problem,
         model=kind,
@@ -202,7 +202,8 @@ def _plain_design(
         test_samples=test_set_size(options.get("test_samples"), sizes),
         block=block_rows(sizes.width, sizes.dimension, engine),
         kernel=_kernel_function(kind, options.get("kernel")),
-        inputs=input_law(options.get("inputs", "gaussian")),
+        inputs=law,
+        teacher_terms=terms,
     )
 
 

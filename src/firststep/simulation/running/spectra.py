@@ -9,6 +9,9 @@ import numpy as np
 from firststep.errors import NotConverged, NotEnoughMemory
 from firststep.problem import Problem, Sizes
 from firststep.simulation.backends import available_memory, block_rows, make_backend
+from firststep.simulation.data.rows import Data, InputArrays, Replicate
+from firststep.simulation.design import Training, make_design, test_set_size
+from firststep.simulation.models.network import Network
 from firststep.simulation.running.layer import first_layer
 
 if TYPE_CHECKING:
@@ -59,13 +62,19 @@ def _gram(
     """F^T F/n, or F F^T/n if that is smaller, of the samples of this replicate's ridge fit."""
     backend = make_backend("numpy", "cpu", "float64", 1)
     rows = block_rows(sizes.width, sizes.dimension, backend)
-    draws = backend.draws(backend.key(seed, replicate))
+    design = make_design(
+        problem,
+        model=Network,
+        training=Training(),
+        sizes=sizes,
+        test_samples=test_set_size(None, sizes),
+        block=rows,
+    )
+    data = Data.of(design, backend, Replicate(InputArrays(design, backend).key(seed, replicate)))
     blocks = []
     gram = np.zeros((sizes.width, sizes.width) if sizes.samples >= sizes.width else (0, 0))
     for start in range(0, sizes.samples, rows):
-        inputs = draws.rows(
-            "ridge inputs", start, min(rows, sizes.samples - start), sizes.dimension
-        )
+        inputs = data.inputs("ridge", start, min(rows, sizes.samples - start))
         features = problem.student.evaluate(inputs @ weights)
         if gram.size:
             gram += features.T @ features

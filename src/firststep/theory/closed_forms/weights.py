@@ -21,7 +21,8 @@ class WeightSpectrum:
     top: float  # the outlier, or bulk_high
     gradient_overlap: float  # of the top left vector with v/|v|, squared
     readout_overlap: float  # of the top right vector with a/|a|, squared
-    teacher_overlap: float  # of the top left vector with the teacher's direction, squared
+    # Of the top left vector with the teacher's direction, squared; of several with the first.
+    teacher_overlap: float
 
     @property
     def has_outlier(self) -> bool:

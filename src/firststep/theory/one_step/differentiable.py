@@ -26,13 +26,16 @@ from firststep.problem import Problem
 from firststep.readouts import ReadoutLaw
 from firststep.theory.one_step.fit import ACCEPTED, RIDGE, Iterate, from_above, shrunk_weights
 from firststep.theory.one_step.fit import solve as solve_fit
-from firststep.theory.one_step.labels import label_rule
+from firststep.theory.one_step.labels import LabelRule, label_rule
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import (
     InnerRule,
     Resolution,
     Rules,
+    TermRules,
+    amplitude_arrays,
     choose,
+    first_weights,
     kappa_rule,
     label_arrays,
     readout_rule,
@@ -51,6 +54,8 @@ from firststep.theory.one_step.question import (
 )
 from firststep.theory.one_step.resolvent import equations
 from firststep.theory.one_step.risk import outcome
+from firststep.theory.one_step.term_labels import TermRule, term_label_rule
+from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -61,6 +66,7 @@ if TYPE_CHECKING:
 # Function values (problems x kappa x readout x student nodes) of one call on arrays whose values
 # are known: 32 MB on a CPU, and what keeps a GPU busy without filling its memory.
 _AT_ONCE = {"cpu": 4_000_000, "gpu": 200_000_000}
+_LEVELS_AT_ONCE = 16  # of the inputs' covariance, in the memory of one without
 _SPARE_LABELS = 8  # nodes: the rules of other noises may have a few more than the sample's
 _OWN_NODES = 9  # Gauss-Hermite: the own output is a small part of the labels
 _LAST_STEPS = 5  # at finite d: each leaves about 1/d of the derivative's error
@@ -206,7 +212,7 @@ def _plan(problem: Problem, bulk: str, steps: bool, sample: Values) -> Plan:
 def _finest(chosen: list[Resolution]) -> Resolution:
     """One that serves all of them."""
 
-    def work(rule: InnerRule) -> int:
+    def work(rule: InnerRule | TermRules) -> int:
         return rule.nodes * (1 + len(rule.cuts))
 
     return chosen[0]._replace(
@@ -225,6 +231,7 @@ def _part_size(plan: Plan, count: int) -> int:
     kappa, _ = kappa_rule(plan.resolution.kappa_spacing)
     pieces = min(1 + len(plan.resolution.student.cuts), 3)
     inner = rule.values.size * plan.resolution.student.nodes * pieces
+    inner *= 1 + len(plan.model.medium.levels) // _LEVELS_AT_ONCE
     at_once = _AT_ONCE.get(jax.default_backend(), _AT_ONCE["cpu"])
     size = max(1, at_once // (kappa.size * max(inner, kappa.size)))
     return math.ceil(count / math.ceil(count / size))
@@ -240,9 +247,12 @@ def _solve(
     plan: Plan,
     values: Values,
     labels: Float[Array, "batch J"],
-    label_weights: Float[Array, "batch 3 J"],
+    label_weights: Float[Array, "batch rows J"],
 ) -> tuple[Float[Array, " batch"], Float[Array, " batch"], Float[Array, " batch"]]:
-    """Risk, training error and residual of a flat batch."""
+    """Risk, training error and residual of a flat batch.
+
+    ``label_weights``: three rows of weights, or the amplitudes of a teacher of several directions.
+    """
     numbers = across(numbers_of(plan, values, plan.model))
     rules = rules_of(plan, labels, label_weights)
     given = Conditional.of(plan.model, rules, numbers)
@@ -267,12 +277,13 @@ def _solve(
 
 
 def rules_of(
-    plan: Plan, labels: Float[Array, "batch J"], label_weights: Float[Array, "batch 3 J"]
+    plan: Plan, labels: Float[Array, "batch J"], label_weights: Float[Array, "batch rows J"]
 ) -> Rules:
     """The nodes; kappa stays in NumPy, as functions of it alone are computed once for all."""
     batch = labels.shape[0]
     kappa, omega = kappa_rule(plan.resolution.kappa_spacing, plan.resolution.reach)
     kind, values, masses = readout_rule(plan.model, plan.readout, plan.resolution, plan.moving)
+    amplitudes = None if plan.model.several is None else label_weights
     return Rules(
         kappa=kappa,
         omega=jnp.asarray(omega),
@@ -280,7 +291,8 @@ def rules_of(
         readout=jnp.broadcast_to(values, (batch, values.size)),
         masses=jnp.broadcast_to(masses, (batch, masses.size)),
         labels=labels,
-        label_weights=label_weights,
+        label_weights=label_weights if amplitudes is None else first_weights(amplitudes),
+        amplitudes=amplitudes,
         student=plan.resolution.student,
         teacher=plan.resolution.teacher,
     )
@@ -288,7 +300,7 @@ def rules_of(
 
 def _labels(
     plan: Plan, values: Values, known: Known
-) -> tuple[Float[Array, "batch J"], Float[Array, "batch 3 J"]]:
+) -> tuple[Float[Array, "batch J"], Float[Array, "batch rows J"]]:
     """The label rule at the known noise of the step, with its derivative hung on the noise given.
 
     The own output is a part of that noise which depends on beta. Inside jit, where beta is not
@@ -300,7 +312,8 @@ def _labels(
         raise InvalidParameter("noise", "known where it is used", "a traced value", hint)
     model, resolution = plan.model, plan.resolution
     if not model.steps:
-        still, still_weights = label_arrays(model, resolution, noise)
+        arrays = label_arrays if model.several is None else amplitude_arrays
+        still, still_weights = arrays(model, resolution, noise)
         return jnp.asarray(still), jnp.asarray(still_weights)
     if known["beta"] is not None:
         needed = {**dict.fromkeys(NUMERIC, noise), "beta": known["beta"]}
@@ -312,21 +325,28 @@ def _labels(
     own = jnp.sqrt(own_variance(model, values["beta"] * plan.dimension))
     xi, mass = np.polynomial.hermite_e.hermegauss(_OWN_NODES)
     labels = labels[:, :, None] + own[:, None, None] * xi
-    weights = weights[..., None] * (mass / mass.sum())
+    mass = mass / mass.sum()
+    weights = weights[..., None] * (mass if model.several is None else np.sqrt(mass))
     return labels.reshape(labels.shape[0], -1), weights.reshape(*weights.shape[:2], -1)
 
 
 def _label_tables(
     plan: Plan, noise: Float[Array, " batch"], known: Float[Array, " batch"]
-) -> tuple[Float[Array, "batch J"], Float[Array, "batch 3 J"]]:
+) -> tuple[Float[Array, "batch J"], Float[Array, "batch rows J"]]:
     """Label rules of several noises."""
     model, resolution, size = plan.model, plan.resolution, plan.label_nodes
     unique, places = np.unique(known, return_inverse=True)
-    shapes = ((size,), (3, size), (size,), (3, size))
+    several = model.several
+    rows = 3 if several is None else 1 + several.count
+    shapes = ((size,), (rows, size), (size,), (rows, size))
     tables = [np.zeros((unique.size, *shape)) for shape in shapes]
     width, detail = resolution.label_width, resolution.label_detail
     for row, value in enumerate(unique):
-        rule = label_rule(model.teacher, model.offset, float(value), width, detail)
+        rule: LabelRule | TermRule
+        if isinstance(model.teacher, TermSum):
+            rule = term_label_rule(model.teacher, model.offset, float(value), width, detail)
+        else:
+            rule = label_rule(model.teacher, model.offset, float(value), width, detail)
         for table, part in zip(tables, rule, strict=True):
             table[row, ..., : part.shape[-1]] = part
     nodes, weights, by_nodes, by_weights = (jnp.asarray(each)[places.ravel()] for each in tables)

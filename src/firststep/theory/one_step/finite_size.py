@@ -13,6 +13,7 @@ from firststep.problem import Problem
 from firststep.results import per_cent
 from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.model_error import ModelError
+from firststep.theory.one_step.question import model_of
 from firststep.theory.one_step.solve import Point
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class FiniteSize:
     shape: tuple[int, ...]
     points: tuple[Point, ...]
     nearby: Callable[[], Any]  # the same prediction at d = 1000, when asked
+
+    @property
+    def gradient_norm(self) -> Values:
+        raise NotImplementedError
 
     def _shaped(self, values: ArrayLike) -> Values:
         raise NotImplementedError
@@ -79,9 +84,12 @@ class FiniteSize:
             each.relative if self.bulk == "exact" else 0.0 for each in other._model_errors(of)
         )
         here, there = (np.ravel(getattr(each, of)) for each in (self, other))
+        told = _approach(self.problem)
         return tuple(
-            _from_the_limit(limit, finite, more)
-            for limit, finite, more in zip(here, there, beyond, strict=True)
+            _from_the_limit(limit, finite, more, "" if math.isnan(length) else told)
+            for limit, finite, more, length in zip(
+                here, there, beyond, np.ravel(self.gradient_norm), strict=True
+            )
         )
 
     def _absolute(self, errors: Sequence[ModelError], of: str) -> Values:
@@ -136,8 +144,19 @@ class FiniteSize:
         return f"{number}may be {per_cent(relative)} off: {reason}; check it or simulate"
 
 
-def _from_the_limit(limit: float, finite: float, more: float) -> ModelError:
+def _approach(problem: Problem) -> str:
+    """How fast networks come near the limit, where that is slow: between the small and the large
+    step.
+    """
+    if not 0 < problem.step_exponent < 0.5:
+        return ""
+    orders = model_of(problem, "exact", True).orders
+    return "" if orders is None else f", which they approach as d^-{orders.approach:.2g}"
+
+
+def _from_the_limit(limit: float, finite: float, more: float, told: str) -> ModelError:
     """Of networks of d = 1000, with the doubts ``more`` about them."""
     gap = abs(finite - limit) + more * abs(finite)
     side = "above" if finite > limit else "below"
-    return ModelError(gap / abs(limit), f"networks of d = {NEARBY} are {side} the limit")
+    reason = f"networks of d = {NEARBY} are {side} the limit{told}"
+    return ModelError(gap / abs(limit), reason)

@@ -34,11 +34,11 @@ Mixture: TypeAlias = tuple[tuple[float, float], ...]  # weights and standard dev
 
 _RATIO = 3.0  # of neighbouring rungs of the ladder of widths
 # The last rung, in sizes of yhat: of a Gaussian noise, and of one with labels far beyond the size.
-_TOP, _MIXED_TOP = 4.0, 40.0
+TOP, _MIXED_TOP = 4.0, 40.0
 _NODES = 10  # of a Gauss-Legendre panel
 _MIXED_NODES = 8  # of a panel of the errors of a mixture, which are twice as long from 0 outwards
-_ERRORS = 53  # nodes of eps where nothing is narrow
-_NEGLIGIBLE = 1e-20  # mass of a point
+ERRORS = 53  # nodes of eps where nothing is narrow
+NEGLIGIBLE = 1e-20  # mass of a point
 _DEPENDENT = 1e-9  # a function that adds less than this of itself to the span is left out
 _MOST_ZEROS = 20  # of the label, towards which panels are graded
 
@@ -93,28 +93,18 @@ def mixed_label_rule(
 
 
 @one_thread
-def _label_rule(points: _Points, width: float, detail: int, top: float = _TOP) -> LabelRule:
+def _label_rule(points: _Points, width: float, detail: int, top: float = TOP) -> LabelRule:
     label, direction, error, mass = points
     root = np.sqrt(mass)
     size = math.sqrt(float(np.sum(mass * label**2)))
     if size == 0:
         alone = np.array([[1.0], [0.0], [1.0]])
         return LabelRule(np.zeros(1), alone, np.zeros(1), np.zeros((3, 1)))
-    # An orthonormal basis of the span, by QR and the singular values of R.
-    functions = _functions(label, size, (width, top * size), detail)
+    functions = powers_and_bumps(label, size, (width, top * size), detail)
     columns = np.stack([root * f * g for f in functions for g in (1.0, direction)], axis=1)
-    columns /= np.linalg.norm(columns, axis=0)
-    q, upper = tall_qr(columns)
-    left, sizes, _ = np.linalg.svd(upper)
-    left = left[:, sizes > _DEPENDENT]
-    nodes, vectors = np.linalg.eigh(left.T @ (q.T @ (label[:, None] * q)) @ left)
-    onto = left @ vectors
-    one, g = (root @ q) @ onto, ((root * direction) @ q) @ onto
-    moved = onto.T @ (q.T @ (error[:, None] * q)) @ onto
-    gaps = nodes[:, None] - nodes[None, :]
-    apart = np.abs(gaps) > _DEPENDENT * size
-    turn = np.where(apart, moved / np.where(gaps == 0, 1.0, gaps), 0.0)
-    np.fill_diagonal(turn, 0.0)
+    found = Compression.of(columns, label, error, size)
+    one, g = found.components(root), found.components(root * direction)
+    nodes, moved, turn = found.nodes, found.moved, found.turn
     by_one, by_g = turn @ one, turn @ g
     return LabelRule(
         nodes=nodes,
@@ -124,7 +114,44 @@ def _label_rule(points: _Points, width: float, detail: int, top: float = _TOP) -
     )
 
 
-def _functions(
+class Compression(NamedTuple):
+    """Multiplication by yhat on a span of functions: its eigenvalues, and the way there."""
+
+    nodes: Float[Array, " J"]
+    basis: Float[Array, "points columns"]  # orthonormal
+    onto: Float[Array, "columns J"]  # eigenvectors in that basis
+    moved: Float[Array, "J J"]  # the compressed eps
+    turn: Float[Array, "J J"]  # of the eigenvectors, by the noise
+
+    @classmethod
+    def of(
+        cls,
+        columns: Float[Array, "points columns"],
+        label: Float[Array, " points"],
+        error: Float[Array, " points"],
+        size: float,
+    ) -> Compression:
+        """On the span of the columns, functions times the roots of the masses; ``size`` of yhat."""
+        # An orthonormal basis of the span, by QR and the singular values of R.
+        columns /= np.linalg.norm(columns, axis=0)
+        q, upper = tall_qr(columns)
+        left, sizes, _ = np.linalg.svd(upper)
+        left = left[:, sizes > _DEPENDENT]
+        nodes, vectors = np.linalg.eigh(left.T @ (q.T @ (label[:, None] * q)) @ left)
+        onto = left @ vectors
+        moved = onto.T @ (q.T @ (error[:, None] * q)) @ onto
+        gaps = nodes[:, None] - nodes[None, :]
+        apart = np.abs(gaps) > _DEPENDENT * size
+        turn = np.where(apart, moved / np.where(gaps == 0, 1.0, gaps), 0.0)
+        np.fill_diagonal(turn, 0.0)
+        return cls(nodes, q, onto, moved, turn)
+
+    def components(self, column: Float[Array, " points"]) -> Float[Array, " J"]:
+        """<f, l> of a function times the roots of the masses."""
+        return (column @ self.basis) @ self.onto
+
+
+def powers_and_bumps(
     label: Float[Array, " points"], size: float, ladder: tuple[float, float], detail: int
 ) -> list[Float[Array, " points"]]:
     """The powers and the bumps of the module's docstring, on a ladder between two widths."""
@@ -144,17 +171,17 @@ def _fine_law(teacher: Activation, offset: float, noise: float, width: float) ->
     z, mass = _teacher_grid(teacher, offset, max(width, noise))
     target = teacher.evaluate(z) - offset
     if noise == 0:
-        return _Points(target, z, np.zeros(z.size), mass).heavier_than(1e-2 * _NEGLIGIBLE)
+        return _Points(target, z, np.zeros(z.size), mass).heavier_than(1e-2 * NEGLIGIBLE)
     near = np.abs(target) < (REACH + 1) * noise if width < noise else np.zeros(z.shape, bool)
-    eps = np.linspace(-REACH, REACH, _ERRORS)
+    eps = np.linspace(-REACH, REACH, ERRORS)
     density = np.exp(-(eps**2) / 2)
     every = np.broadcast_to(eps, (int((~near).sum()), eps.size))
     points = (target, z, mass)
     parts = [_crossed(take(points, ~near), noise, every, density / density.sum())]
     if near.any():
-        errors, density = _graded_errors(target[near], noise, width)
+        errors, density = graded_errors(target[near], noise, width)
         parts.append(_crossed(take(points, near), noise, errors, density))
-    return joined(parts).heavier_than(_NEGLIGIBLE)
+    return joined(parts).heavier_than(NEGLIGIBLE)
 
 
 def _crossed(
@@ -173,7 +200,7 @@ def _crossed(
     )
 
 
-def _graded_errors(
+def graded_errors(
     target: Float[Array, " z"], noise: float, width: float
 ) -> tuple[Float[Array, "z eps"], Float[Array, "z eps"]]:
     """Gauss-Legendre panels in eps, graded towards the zero of the label, with masses."""
@@ -202,7 +229,7 @@ def _mixed_law(teacher: Activation, offset: float, noise: Mixture, width: float)
         parts.append(_crossed((target, z, (1 - still) * mass), 1.0, errors, density))
     points = joined(parts)
     unknown = np.full_like(points.error, np.nan)
-    return points._replace(error=unknown).seen_by_moments(_NEGLIGIBLE)
+    return points._replace(error=unknown).seen_by_moments(NEGLIGIBLE)
 
 
 def _mixed_errors(

@@ -117,7 +117,7 @@ def _at_point(
     if point.output is None:  # least squares: the same equations, on the nodes of other losses
         solver = LossSolver(model, problem.readout, problem.loss, problem.intercept)
         point = solver(across(numbers_of(problem, values, model)))[0]
-    if point.output is None or point.channel is None:
+    if point.output is None or not isinstance(point.channel, Channel):
         return np.full((len(NUMBERS), len(names)), np.nan)
     plan, nodes = _prepared(problem, model, values, (point, point.output, point.channel))
     at = _Place(packed(point.output), np.array([values[name][0] for name in NUMERIC]))

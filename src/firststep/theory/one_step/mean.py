@@ -68,6 +68,7 @@ from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import block_matrix, thin_svd
 from firststep.theory.one_step.resolvent import Equations, average
 from firststep.theory.one_step.system import Bulk, Mean, State, System, flip
+from firststep.theory.one_step.term_mean import TermForms, forms_of_terms
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -78,7 +79,10 @@ _ROUNDING = 1e-13
 
 
 class Forms(NamedTuple):
-    """The quadratic form F and its companions: what depends on the resolvent, not on the target."""
+    """The quadratic form F and its companions: what depends on the resolvent, not on the target.
+
+    Of a teacher of m directions those with an index theta are m blocks (``term_mean``).
+    """
 
     rows: Float[Array, "batch m m"]  # F, m = r + P, or r without norm fluctuations
     cross: Float[Array, "batch m r"]  # (X; X_c)
@@ -95,6 +99,11 @@ class Forms(NamedTuple):
     def teacher(self) -> Float[Array, "batch n n"]:
         """Z_tt."""
         return self.known.teacher
+
+    @property
+    def phi_teacher(self) -> Float[Array, "batch n n"]:
+        """Phi_t."""
+        return self.known.phi_teacher
 
 
 class Known(NamedTuple):
@@ -120,6 +129,8 @@ class _Blocks(NamedTuple):
 def forms(system: System, state: State, at: Equations) -> Forms:
     """The matrices of the module's docstring at a state."""
     bulk, mean = system.bulk, system.mean
+    if bulk.amplitudes is not None:
+        return _of_terms(forms_of_terms(system, state, at))
     r = bulk.basis.shape[1]
     norm, gamma, rho = (v[:, None, None] for v in (mean.length, mean.alignment, mean.misalignment))
     blocks = _blocks(bulk, state, at, (1,) if mean.linear_chaos is None else (1, 2, 3))
@@ -142,6 +153,14 @@ def forms(system: System, state: State, at: Equations) -> Forms:
         to_teacher=gvt,
     )
     return plain if mean.linear_chaos is None else _with_norms(system, at, blocks, plain)
+
+
+def _of_terms(found: TermForms) -> Forms:
+    """Of a teacher of several directions; Omega = 1."""
+    same = found.teacher, found.teacher, found.teacher, found.phi_teacher, found.phi_teacher
+    known = Known(*same, found.trace)
+    others = {name: getattr(found, name) for name in Forms._fields if name != "known"}
+    return Forms(known=known, **others)
 
 
 def along_readout(system: System, state: State, at: Equations) -> Float[Array, "batch n n"]:
@@ -311,7 +330,10 @@ def projection(
     size = kernel.shape[-1]
     root = xp.tile(xp.sqrt(shrunk), (1, size // shrunk.shape[-1]))
     smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
-    free = flip(_coherent(bulk, mean, state)) if mean.free is None else mean.free
+    if mean.free is None:
+        free = flip(_coherent(bulk, mean, state))
+    else:  # nothing of it in the common mode
+        free = xp.pad(mean.free, ((0, 0), (0, root.shape[-1] - mean.free.shape[-2]), (0, 0)))
     if constant and mean.dimension is None:
         free = xp.concatenate(
             [xp.broadcast_to(free, (*root.shape, free.shape[-1])), _one(root, shrunk.shape[-1])], 2

@@ -36,11 +36,13 @@ from firststep.numerics.quadrature import shifted_moments
 from firststep.theory.medium import ISOTROPIC, Medium, Words
 from firststep.theory.one_step.fit import Iterate
 from firststep.theory.one_step.moments import Conditional
-from firststep.theory.one_step.nodes import Rules
+from firststep.theory.one_step.nodes import InnerRule, Rules
 from firststep.theory.one_step.question import Model, Numbers, own_variance
 from firststep.theory.one_step.risk import Outcome
 from firststep.theory.one_step.system import System, apply, flip, solve_each
+from firststep.theory.one_step.term_doubts import bends, covariances_across, gain_of_bends
 from firststep.theory.step import data_traces
+from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
     from firststep.activations import Activation
@@ -154,8 +156,8 @@ class StepDoubts(NamedTuple):
     norms: Float[Array, " batch"]
     own: Float[Array, " batch"]
     steep: Float[Array, " batch"]
-    across: Float[Array, "batch P"]  # C_zz: the covariance of the rows along zeta
-    bend: Float[Array, "batch K"]  # ht
+    across: Float[Array, "batch *m P"]  # C_zz: the covariance of the rows along zeta
+    bend: Float[Array, "batch *m K"]  # ht; of several terms along the direction of each
 
 
 def of_the_step(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> StepDoubts:
@@ -164,16 +166,22 @@ def of_the_step(model: Model, rules: Rules, numbers: Numbers, given: Conditional
     law, labels = given.law, LabelMoments.of(rules)
     bent, slope = _bent(model.student, np.sqrt(law.spike**2 + law.variance))
     across, squared, own = law.variance, law.variance**2, 0 * numbers.alpha
-    steep = 0 * numbers.alpha
+    steep, several = 0 * numbers.alpha, model.several
     if model.medium is not ISOTROPIC:
         across, squared = across * model.medium.t[1], squared * model.medium.o[2]
         steep = max(model.medium.levels) ** 2 / numbers.dimension
+    if several is not None:
+        across = np.repeat(across[:, None], several.count, axis=1)
     if model.steps:
-        if model.medium is ISOTROPIC:
-            across = covariance_across(labels, numbers, law)
-            squared = squared_covariance(labels, numbers, law)
-        else:
+        if model.medium is not ISOTROPIC:
             squared = squared_in_medium(labels, numbers, law, model.medium)
+        else:
+            squared = squared_covariance(labels, numbers, law)
+            across = (
+                covariance_across(labels, numbers, law)
+                if several is None
+                else covariances_across(several, rules, numbers.alpha0, law)
+            )
         if law.own_shift is not None:
             own = own_variance(model, numbers.beta * numbers.dimension) / labels.m[2]
     cosines = squared / law.variance**2
@@ -183,7 +191,7 @@ def of_the_step(model: Model, rules: Rules, numbers: Numbers, given: Conditional
         own=own,
         steep=steep,
         across=across,
-        bend=_bend(model, rules, law),
+        bend=_bend(model, rules, law) if several is None else bends(several, rules, law),
     )
 
 
@@ -281,6 +289,8 @@ def covariance_across(
 def _bend(model: Model, rules: Rules, law: StepLaw) -> Float[Array, "batch K"]:
     """ht = E[t He2(z)]/sqrt 2 = sqrt 2 rho^2 d E t/d rho^2 with t = s*(gamma kappa + rho z)."""
     rho = law.direction.misalignment[:, None]
+    assert isinstance(rules.teacher, InnerRule)
+    assert not isinstance(model.target, TermSum)
     shift, rule = law.direction.alignment[:, None] * rules.kappa, rules.teacher
     found = shifted_moments(model.target.evaluate, shift, rho, rule.cuts, rule.nodes)
     return np.sqrt(2) * rho**2 * found.by_variance
@@ -332,6 +342,11 @@ def _across_gain(system: System, iterate: Iterate, step: StepDoubts) -> Float[Ar
     assert system.mean.dimension is not None
     root = np.sqrt(iterate.shrunk)
     theta = system.bulk.neurons / iterate.state.energy
+    if step.bend.ndim == 3:
+        size = np.sqrt(theta / system.mean.dimension[:, None])[:, None] * step.across
+        return gain_of_bends(
+            size, system.mean.by_variance, step.bend, root=root, omega=system.omega
+        )
     weight = np.sqrt(6 / system.mean.dimension[:, None] * theta) * step.across
     functions = weight[..., None] * system.mean.by_variance * root[:, None]
     gram = np.eye(theta.shape[-1]) + functions @ flip(functions)

@@ -16,14 +16,18 @@ from firststep.numerics.linear_algebra import thin_svd
 from firststep.numerics.quadrature import ShiftedMoments, shifted_moments
 from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.one_step.free_functions import free_functions
-from firststep.theory.one_step.nodes import Rules
+from firststep.theory.one_step.nodes import InnerRule, Rules, TermRules, term_scales
 from firststep.theory.one_step.question import Model, Numbers
 from firststep.theory.one_step.system import Bulk, Levels, Mean, System, Target, flip, triangle
-from firststep.theory.step import StepConstants, StepDirection, StepLaw, step_law
+from firststep.theory.step import Residual, StepConstants, StepDirection, StepLaw, step_law
+from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
+# Root mean square of a penalised function that is as good as free: its penalty is 1e-8 of it, and
+# beyond rounding begins to show.
+_FREE = 1e4
 _NO_VALUE = 1e-13  # singular values of the basis below this are rounding, whatever the others are
 
 
@@ -48,6 +52,7 @@ class Conditional(NamedTuple):
             own=model.own_output(numbers),
             medium=model.medium,
             on_sphere=not model.has_gaussian_rows,
+            beside=_beside(rules),
         )
         shift = law.spike[:, :, None] * rules.kappa
         scale, rule = lib.xp.sqrt(law.variance)[:, :, None], rules.student
@@ -68,6 +73,7 @@ class Conditional(NamedTuple):
             masses=rules.masses[first],
             labels=rules.labels[first],
             label_weights=rules.label_weights[first],
+            amplitudes=take(rules.amplitudes, first),
         )
         return take(cls.of(model, few, take(numbers, first)), places.ravel())
 
@@ -79,6 +85,9 @@ def target_of(
 
     Of labels +-1, t is their mean given gamma kappa + rho z, and h2 = 1.
     """
+    if isinstance(model.target, TermSum):
+        return _target_of_terms(model.target, rules, direction, noise)
+    assert isinstance(rules.teacher, InnerRule)
     shift, scale = direction.alignment[:, None] * rules.kappa, direction.misalignment[:, None]
     rule = rules.teacher
     moments = shifted_moments(model.target.evaluate, shift, scale, rule.cuts, rule.nodes)
@@ -87,6 +96,40 @@ def target_of(
         return Target(moments.mean, h1, 1 + 0 * h1)
     h2 = moments.scatter + moments.mean**2 + h1**2 + (noise**2)[:, None]
     return Target(moments.mean, h1, h2)
+
+
+def _target_of_terms(
+    teacher: TermSum, rules: Rules, direction: StepDirection, noise: Float[Array, " batch"]
+) -> Target:
+    """Of a sum of terms, with gamma_b = O_1b gamma, rho_b^2 = 1 - gamma_b^2 and the moments of s_b
+    at (gamma_b kappa, rho_b):
+
+        h0 = sum_b m_b,   h1_a = rho_a sum_b O_ab E s_b',   rho_1 = rho, rho_a = 1 for a >= 2
+        h2 = noise^2 + sum_b E s_b^2 + E P(gamma kappa + rho z)
+    """
+    xp = library_of(rules.labels).xp
+    gamma, rho, rule = direction.alignment, direction.misalignment, rules.teacher
+    assert isinstance(rule, TermRules)
+    scales = term_scales(teacher, gamma, rho)
+    h0, h2, slopes = 0 * rules.kappa, (noise**2)[:, None], []
+    for b, (term, inner) in enumerate(zip(teacher.terms, rule.terms, strict=True)):
+        shift, scale = (gamma * teacher.shares[b])[:, None] * rules.kappa, scales[:, b, None]
+        found = shifted_moments(term.evaluate, shift, scale, inner.cuts, inner.nodes)
+        h0 = h0 + found.mean
+        h2 = h2 + found.scatter + found.mean**2 + (found.slope * scale) ** 2
+        slopes.append(found.slope)
+    shift, scale, inner = gamma[:, None] * rules.kappa, rho[:, None], rule.together
+    h2 = h2 + shifted_moments(teacher.together.evaluate, shift, scale, inner.cuts, inner.nodes).mean
+    h1 = teacher.rotation @ xp.stack(slopes, 1)
+    first = xp.concatenate([h1[:, :1] * rho[:, None, None], h1[:, 1:]], 1)
+    return Target(h0, first, h2)
+
+
+def _beside(rules: Rules) -> Float[Array, "batch more J"] | None:
+    """The weights of E[G_a f(yhat)], a >= 2."""
+    if rules.amplitudes is None:
+        return None
+    return rules.amplitudes[:, :1] * rules.amplitudes[:, 2:]
 
 
 def assemble(
@@ -128,8 +171,6 @@ def assemble_in(
 def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> Mean:
     xp = library_of(numbers.alpha).xp
     law, features, d = given.law, given.student.mean, numbers.dimension
-    if model.constant_takes_mean:
-        features = 0 * features  # they are all c0
     if model.has_common_mode:
         size = (0.0 if d is None else 1 / xp.sqrt(d)) * xp.ones_like(numbers.alpha)
         shared = size[:, None, None] * common_mode(model, given)
@@ -145,6 +186,8 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
             model.constants, residual, numbers.alpha0, numbers.rate, medium=model.medium
         )
         free = free_functions(rules.kappa, model.free_parts, step)
+    if model.orders is not None:
+        free = model.orders.functions(rules.kappa, _by_rate(model, rules, numbers))
     return Mean(
         mean=features,
         by_variance=given.student.by_variance,
@@ -177,9 +220,9 @@ def _fluctuations(
 
     Q = w^T Omega w = 1 + sqrt(2 (O_2 - s)/d) xi, s = 1 for rows on the sphere and 0 for Gaussian
     ones: sqrt(2 (O_2 - s)) (kappa mu1 du/dQ + mu0' dc/dQ); for the isotropic model, whose rows are
-    scaled by sqrt c, sqrt(2 (O_2 - s)) c mu0'. Norm fluctuation at fixed Q: sqrt(nu) mu0'. Small
-    step at d = infinity: the spike eta at c1 |v| kappa mu1/sqrt beta, where a student with a mean
-    fits a constant freely and only the spread of at is left.
+    scaled by sqrt c, sqrt(2 (O_2 - s)) c mu0'. Norm fluctuation at fixed Q: sqrt(nu) mu0'. At
+    d = infinity and exponents below 1/2 what ``orders`` has as penalised, on both sets of nodes
+    where the common mode shares its direction; and the rest of that mode.
     """
     xp = library_of(numbers.alpha).xp
     law, moments, kappa = given.law, given.student, rules.kappa
@@ -194,22 +237,31 @@ def _fluctuations(
     if model.steps and not model.is_isotropic:
         size = xp.sqrt(xp.maximum(law.norm_variance, 0.0) + 1e-300)  # a root to differentiate
         psi.append(size[..., None] * moments.by_variance)
-    spike = None
-    if model.steps and numbers.dimension is None:
-        strength = numbers.small_rate * model.constants.c1 * law.direction.length
-        size = strength / xp.sqrt(numbers.beta)
-        spike = size[:, None, None] * kappa * moments.slope
-        readout_variance = max(model.readout_square - model.readout_mean**2, 0.0)
-        psi.append(np.sqrt(readout_variance) * spike)
-        has_mean = model.constants.c0 != 0 and not model.constant_takes_mean
-        if not has_mean and not model.has_common_mode:
-            psi.append(model.readout_mean * spike)
+    penalised, learned = None if model.orders is None else model.orders.penalised, None
+    if model.orders is not None and penalised is not None:
+        strength = numbers.small_rate**penalised.order / xp.sqrt(numbers.beta)
+        shape = model.orders.strength(kappa, _by_rate(model, rules, numbers))
+        size = strength * xp.sqrt(xp.sum(rules.omega * shape**2, -1))
+        strength = strength * _FREE / xp.maximum(size, _FREE)
+        learned = (strength[:, None] * shape)[:, None]
+        if not model.has_common_mode:
+            psi.append(learned)
     if model.has_common_mode:
         psi = [xp.pad(each, ((0, 0), (0, 0), (0, kappa.size))) for each in psi]
-        if spike is not None:
-            shared = common_mode(model, given)
-            psi.append(xp.concatenate([model.readout_mean * spike, shared], -1))
+        if penalised is not None:
+            mode = common_mode(model, given)
+            psi.append(xp.concatenate([learned, penalised.shared * mode], -1))
+            psi.append(penalised.apart * xp.concatenate([0 * mode, mode], -1))
     return tuple(psi)
+
+
+def _by_rate(model: Model, rules: Rules, numbers: Numbers) -> StepConstants:
+    """The constants of the step at etat = 1."""
+    y, w = rules.labels, rules.label_weights
+    sums = library_of(y).xp.sum
+    residual = Residual(sums(w[:, 1] * y, -1), sums(w[:, 0] * y, -1), sums(w[:, 0] * y**2, -1))
+    one = 0 * numbers.rate + 1.0
+    return StepConstants.of(model.constants, residual, numbers.alpha0, one, medium=model.medium)
 
 
 # The bulk -----------------------------------------------------------------------------------------
@@ -239,6 +291,7 @@ def _bulk(
         label_weights=rules.label_weights,
         alpha0=numbers.alpha0,
         levels=_levels(model.medium, numbers),
+        amplitudes=rules.amplitudes,
     )
 
 

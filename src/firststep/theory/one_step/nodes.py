@@ -10,13 +10,16 @@ import numpy as np
 
 from firststep.activations import Activation
 from firststep.errors import NotConverged
+from firststep.numerics.library import library_of
 from firststep.numerics.quadrature import REACH, shifted_moments
 from firststep.readouts import ReadoutLaw
 from firststep.theory.binary import BinaryLabels
 from firststep.theory.one_step.labels import Mixture, label_rule, mixed_label_rule
 from firststep.theory.one_step.question import Model, Numbers
 from firststep.theory.one_step.step_noise import step_mixtures
-from firststep.theory.step import StepConstants
+from firststep.theory.one_step.term_labels import still_rule, term_label_rule
+from firststep.theory.step import StepConstants, StepDirection
+from firststep.theory.teacher import TermSum, Together
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -39,6 +42,21 @@ class InnerRule(NamedTuple):
     cuts: tuple[float, ...]
 
 
+class TermRules(NamedTuple):
+    """How every term of a teacher of several directions is integrated, and their products."""
+
+    terms: tuple[InnerRule, ...]
+    together: InnerRule
+
+    @property
+    def nodes(self) -> int:
+        return sum(each.nodes for each in (*self.terms, self.together))
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        return tuple(cut for each in (*self.terms, self.together) for cut in each.cuts)
+
+
 class ReadoutRule(NamedTuple):
     """Values of the readout with weights, and what kind of rule they are."""
 
@@ -58,7 +76,8 @@ class Rules(NamedTuple):
     labels: Float[Array, "batch J"]
     label_weights: Float[Array, "batch 3 J"]
     student: InnerRule
-    teacher: InnerRule
+    teacher: InnerRule | TermRules
+    amplitudes: Float[Array, "batch m1 J"] | None = None  # of a teacher of several directions
 
 
 class Resolution(NamedTuple):
@@ -70,7 +89,7 @@ class Resolution(NamedTuple):
     label_width: float
     label_detail: int
     student: InnerRule
-    teacher: InnerRule
+    teacher: InnerRule | TermRules
     rank_cut: float  # of the basis of mu1; the risk feels its square
     reach: float = REACH  # of kappa
 
@@ -160,7 +179,7 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
             label_width=float(label_width[i]),
             label_detail=1 if model.is_isotropic else 2,
             student=inner_rule(model.student, _bucket(broadest[i])),
-            teacher=inner_rule(model.target, _bucket(misalignment[i])),
+            teacher=_teacher_rule(model, _bucket(misalignment[i])),
             rank_cut=RANK_CUT,
         )
         for i in range(kappa.size)
@@ -174,17 +193,38 @@ def _kappa_spacing(
     variances: Float[Array, "P batch"],
 ) -> Float[Array, " batch"]:
     """Half the narrowest width, rounded down to a power of sqrt 2."""
-    functions = (model.student, model.target)
-    # An activation without kinks smooths over about 0.6, whose square this is.
-    smooth_student, smooth_teacher = (0.0 if each.kinks else 0.36 for each in functions)
+    smooth_student = _smoothing(model.student)
     spike = np.maximum(np.abs(step.spike) * np.abs(readout), 1e-300)
     narrowest = np.min(np.sqrt(variances + smooth_student) / spike, axis=0)
     if model.steps:
-        _, gamma, rho = step.direction
-        of_teacher = np.sqrt(rho**2 + smooth_teacher) / np.maximum(np.abs(gamma), 1e-300)
-        narrowest = np.minimum(narrowest, of_teacher)
+        narrowest = np.minimum(narrowest, _teacher_width(model, step.direction))
     spacing = np.maximum(np.minimum(SPACING, 0.5 * narrowest), FINEST)
     return SPACING * 2.0 ** (np.floor(2 * np.log2(spacing / SPACING) + 1e-9) / 2)
+
+
+def _smoothing(function: Activation | BinaryLabels) -> float:
+    """An activation without kinks smooths over about 0.6, whose square this is."""
+    return 0.0 if function.kinks else 0.36
+
+
+def _teacher_width(model: Model, direction: StepDirection) -> Float[Array, " batch"]:
+    """Over which kappa the teacher varies: rho/gamma, of the narrowest term."""
+    _, gamma, rho = direction
+    teacher = model.target
+    if not isinstance(teacher, TermSum):
+        return np.sqrt(rho**2 + _smoothing(teacher)) / np.maximum(np.abs(gamma), 1e-300)
+    scales = term_scales(teacher, gamma, rho)
+    smooth = np.array([_smoothing(term) for term in teacher.terms])
+    along = np.maximum(np.abs(gamma[:, None] * teacher.shares), 1e-300)
+    return np.min(np.sqrt(scales**2 + smooth) / along, axis=1)
+
+
+def term_scales(
+    teacher: TermSum, gamma: Float[Array, " batch"], rho: Float[Array, " batch"]
+) -> Float[Array, "batch m"]:
+    """rho_b of the terms' own directions, rho_b^2 = 1 - (O_1b gamma)^2, without cancellation."""
+    xp = library_of(rho).xp
+    return xp.sqrt(rho[:, None] ** 2 + gamma[:, None] ** 2 * teacher.left)
 
 
 def _label_width(model: Model, readout: ReadoutLaw, numbers: Numbers) -> Float[Array, " batch"]:
@@ -201,8 +241,16 @@ def _bucket(scale: float) -> int:
     return max(0, math.ceil(2 * math.log2(max(scale, 1e-9)) - 1e-9))
 
 
+def _teacher_rule(model: Model, bucket: int) -> InnerRule | TermRules:
+    teacher = model.target
+    if not isinstance(teacher, TermSum):
+        return inner_rule(teacher, bucket)
+    rules = tuple(inner_rule(term, 0) for term in teacher.terms)  # their scales are below 1
+    return TermRules(rules, inner_rule(teacher.together, 0))
+
+
 @lru_cache(maxsize=512)
-def inner_rule(function: Activation | BinaryLabels, bucket: int) -> InnerRule:
+def inner_rule(function: Activation | BinaryLabels | Together, bucket: int) -> InnerRule:
     """The rule of ``shifted_moments`` at which doubling its nodes moves nothing by more than 1e-11.
 
     For scales up to 2^(bucket/2). Over broad Gaussians a smooth function looks like one with
@@ -237,7 +285,12 @@ def rules_for(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers
     kappa, omega = kappa_rule(resolution.kappa_spacing, resolution.reach)
     kind, values, masses = readout_rule(model, readout, resolution, bool(np.any(numbers.rate)))
     mixtures = step_mixtures(model, numbers)
-    labels, label_weights = label_arrays(model, resolution, numbers.step_noise, mixtures)
+    amplitudes = None
+    if model.several is None:
+        labels, label_weights = label_arrays(model, resolution, numbers.step_noise, mixtures)
+    else:
+        labels, amplitudes = amplitude_arrays(model, resolution, numbers.step_noise)
+        label_weights = first_weights(amplitudes)
     return Rules(
         kappa=kappa,
         omega=omega,
@@ -248,6 +301,7 @@ def rules_for(model: Model, readout: ReadoutLaw, resolution: Resolution, numbers
         label_weights=label_weights,
         student=resolution.student,
         teacher=resolution.teacher,
+        amplitudes=amplitudes,
     )
 
 
@@ -273,6 +327,7 @@ def label_arrays(
         pairs = [binary.step_rule(model.step_loss, offset, float(s)) for s in noise]
     else:
         teacher = model.teacher
+        assert not isinstance(teacher, TermSum)
         if mixtures is None:
             rules = [label_rule(teacher, offset, float(s), width, detail) for s in noise]
         else:
@@ -284,3 +339,31 @@ def label_arrays(
         labels[row, : nodes.size] = nodes
         label_weights[row, :, : nodes.size] = weights
     return labels, label_weights
+
+
+def amplitude_arrays(
+    model: Model, resolution: Resolution, noise: Float[Array, " batch"]
+) -> tuple[Float[Array, "batch J"], Float[Array, "batch m1 J"]]:
+    """Labels and amplitudes of a teacher of several directions, padded in the same way.
+
+    Without a step, labels that know nothing of the teacher.
+    """
+    teacher = model.several
+    assert teacher is not None
+    rules = [still_rule(teacher.count, 1.0)] * noise.size
+    if model.steps:
+        width, detail = resolution.label_width, resolution.label_detail
+        rules = [term_label_rule(teacher, model.offset, float(s), width, detail) for s in noise]
+    most = max(rule.nodes.size for rule in rules)
+    labels = np.zeros((noise.size, most))
+    amplitudes = np.zeros((noise.size, 1 + teacher.count, most))
+    for row, rule in enumerate(rules):
+        labels[row, : rule.nodes.size] = rule.nodes
+        amplitudes[row, :, : rule.nodes.size] = rule.amplitudes
+    return labels, amplitudes
+
+
+def first_weights(amplitudes: Float[Array, "batch m1 J"]) -> Float[Array, "batch 3 J"]:
+    """w^0, w^1 and w^2 of the first direction."""
+    xp, one, first = library_of(amplitudes).xp, amplitudes[:, 0], amplitudes[:, 1]
+    return xp.stack([one * one, one * first, first * first], 1)

@@ -18,6 +18,7 @@ from firststep.results import Shown, per_cent, plain
 from firststep.theory.loss_numbers import has_other_loss, main_number
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
+from firststep.theory.one_step.question import model_of
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -204,6 +205,8 @@ def _bounds(
         raise InvalidParameter("alpha0", "positive when the step is optimised", problem.alpha0)
     if "alpha0" in names and problem.step == 0:
         raise InvalidParameter("step", "positive when alpha0 is optimised", problem.step)
+    if "step" in names:
+        _refuse_flat(problem, names)
     bounds = {}
     for name in names:
         usual = LOSS_RIDGES if name == "ridge" and has_other_loss(problem) else RANGES[name]
@@ -215,6 +218,19 @@ def _bounds(
             raise InvalidParameter(f"range of {name}", "low < high", f"{low:g} to {high:g}")
         bounds[name] = (low, high)
     return bounds
+
+
+def _refuse_flat(problem: Problem, names: tuple[str, ...]) -> None:
+    """Say so if no step is better than another: at d = infinity between the small and the large
+    step, where no function is penalised.
+    """
+    if problem.dimension != math.inf or not 0 < problem.step_exponent < 0.5:
+        return
+    orders = model_of(problem, "exact", True).orders
+    if orders is not None and orders.penalised is None:
+        given = f"step-exponent {problem.step_exponent:g}"
+        hint = f"at d = infinity and {given} all steps are alike; give a finite dimension"
+        raise InvalidParameter("over", "without step", ", ".join(names), hint)
 
 
 class _Search:

@@ -15,6 +15,7 @@ from firststep.checks import choice
 from firststep.errors import InvalidParameter, NotConverged
 from firststep.problem import Problem
 from firststep.results import versions
+from firststep.structure import structure_of
 from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.finite_size import NEARBY
 from firststep.theory.one_step.prediction import CONVERGED, NOT_RESOLVED, Prediction
@@ -23,10 +24,10 @@ from firststep.theory.one_step.question import (
     NUMERIC,
     across,
     broadcast,
-    check_inputs,
     check_loss,
     check_regime,
     check_sizes,
+    check_terms,
     model_of,
     moves,
     numbers_of,
@@ -53,7 +54,8 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     problem = Problem.asked(problem)
     bulk = choice("bulk", bulk, BULKS)
     refuse_unknown(fields)
-    check_inputs(problem)
+    structure_of(problem)  # refuses inputs that are no N(0, Omega), before any work
+    check_terms(problem)
     if any(is_traced(value) for value in fields.values()):
         return _to_differentiate(problem, bulk, fields)
     values, shape = broadcast(problem, fields)
@@ -92,7 +94,7 @@ def _to_differentiate(problem: Problem, bulk: str, fields: Mapping[str, object])
         hint = "its derivatives are not known: try arrays of NumPy"
         law = str(problem.noise_law)
         raise InvalidParameter("noise-law", "gaussian in arrays of JAX", law, hint)
-    if problem.is_plain:
+    if set(problem.beyond_plain()) <= {"inputs", "teacher_overlaps", "teacher_terms"}:
         from firststep.theory.one_step.differentiable import trace  # it loads JAX
 
         return trace(problem, bulk, fields)
@@ -159,18 +161,22 @@ def step_constants(
 ) -> dict[str, Float[Array, " batch"]]:
     """gamma, |v|, r and the mean of c over neurons; 0, nan, 0 and 1 without a step.
 
+    Of a teacher of several directions gamma_b = c*_b/|v| of all of them, and of the first.
     Of the step itself: what the own output adds to the direction of the spike is not in them.
     """
     moving = moves(problem, values)
     model = model_of(problem, bulk, True)
+    shares = np.ones(1) if model.several is None else model.several.shares
     numbers = numbers_of(problem, values, model)
     alpha0 = np.where(moving, values["alpha0"], 1.0)
     residual = model.residual(numbers)
     step = StepConstants.of(model.constants, residual, alpha0, numbers.rate, medium=model.medium)
     norm = np.sqrt(plain_gradient_square(residual, alpha0, model.medium))
     variance = step.variance(model.readout_mean, model.readout_square)
+    alignments = np.where(moving, step.direction.alignment, 0.0)[:, None] * shares
     return {
-        "alignment": np.where(moving, step.direction.alignment, 0.0),
+        "alignment": alignments[:, 0],
+        "alignments": alignments,
         "gradient_norm": np.where(moving, norm, np.nan),
         "spike_strength": np.where(moving, step.spike, 0.0),
         "bulk_variance": np.where(moving, variance, 1.0),

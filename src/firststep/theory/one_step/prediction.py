@@ -14,7 +14,7 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.errors import NotConverged
 from firststep.problem import Problem
-from firststep.results import Shown, aligned, per_cent, plain
+from firststep.results import Shown, aligned, on_inputs, per_cent, plain
 from firststep.theory.binary import BinaryLabels
 from firststep.theory.closed_forms.bound import TauStar, tau_star
 from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
@@ -28,7 +28,14 @@ from firststep.theory.one_step.least_error import (
     least_errors,
 )
 from firststep.theory.one_step.solve import Point
-from firststep.theory.one_step.words import AGAINST_THE_TEACHER, OF_THE_LABELS, OF_THE_RIDGE, SHOWN
+from firststep.theory.one_step.words import (
+    AGAINST_THE_TEACHER,
+    ALIGNMENTS,
+    OF_THE_LABELS,
+    OF_THE_RIDGE,
+    SHOWN,
+)
+from firststep.theory.teacher import TermSum, given_mean, given_variance, teacher_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -146,8 +153,16 @@ class Prediction(FiniteSize, LossNumbers, Shown):
 
     @property
     def alignment(self) -> Values:
-        """gamma = theta . v/|v|; 0 without a step."""
+        """gamma = theta . v/|v|, theta the direction of ``teacher``; 0 without a step."""
         return self._shaped(self.step_constants["alignment"])
+
+    @property
+    def alignments(self) -> Float[Array, "*shape m"]:
+        """theta_b . v/|v| for ``teacher`` and every one of ``teacher_terms``, along the last axis;
+        0 without a step.
+        """
+        found = self.step_constants["alignments"]
+        return found.reshape(*self.shape, found.shape[-1])
 
     @property
     def gradient_norm(self) -> Values:
@@ -173,7 +188,14 @@ class Prediction(FiniteSize, LossNumbers, Shown):
 
     @property
     def kernel_lower_bound(self) -> float:
-        return self.problem.kernel_lower_bound
+        """E s*^2 less its mean and its linear part, of all terms together: what no fixed kernel can
+        beat.
+        """
+        return self._teacher.moments.nonlinear_variance
+
+    @property
+    def _teacher(self) -> Activation | TermSum:
+        return teacher_of(self.problem)
 
     @cached_property
     def random_features_risk(self) -> Values:
@@ -187,6 +209,9 @@ class Prediction(FiniteSize, LossNumbers, Shown):
 
     @cached_property
     def _tau(self) -> TauStar:
+        # [Ba] has x ~ N(0, I) and one direction
+        if not self.problem.inputs.is_gaussian or self.problem.teacher_terms:
+            return TauStar(math.nan, math.nan, math.nan)
         try:
             return tau_star(self.problem.student, self.problem.teacher)
         except NotConverged:  # a bound that cannot be computed is left out, the rest stands
@@ -194,7 +219,7 @@ class Prediction(FiniteSize, LossNumbers, Shown):
 
     @property
     def tau_star(self) -> float:
-        """inf_kappa E[(s*(x1) - E_x2 s(kappa x1 + x2))^2], [Ba] (5.1)."""
+        """inf_kappa E[(s*(x1) - E_x2 s(kappa x1 + x2))^2], [Ba] (5.1); nan with several terms."""
         return self._tau.value
 
     @property
@@ -214,7 +239,7 @@ class Prediction(FiniteSize, LossNumbers, Shown):
         problem = self.problem
         if self.shape != () or not problem.takes_step or problem.step_exponent != 0:
             return None
-        if not problem.is_plain:
+        if problem.beyond_plain():
             return None
         return weight_spectrum(self.problem)
 
@@ -244,14 +269,18 @@ class Prediction(FiniteSize, LossNumbers, Shown):
         return np.abs(self._point.kappa) <= SHOWN_TO
 
     @property
-    def _target(self) -> Activation | BinaryLabels:
-        """The mean of a label as a function of the teacher's coordinate."""
+    def _target(self) -> Activation | BinaryLabels | TermSum:
+        """The mean of a label as a function of the teacher's coordinate, or its terms."""
         problem = self.problem
-        return BinaryLabels.of(problem) if problem.labels.is_binary else problem.teacher
+        return BinaryLabels.of(problem) if problem.labels.is_binary else self._teacher
 
     @property
     def kappa(self) -> Float[Array, " K"]:
-        """kappa = x . v/|v| (x . theta without a step), from -5 to 5."""
+        """kappa = x . v/|v| (x . theta without a step), from -5 to 5.
+
+        With several terms and without a step theta is the direction of their linear parts,
+        sum_b c*_b theta_b over its length.
+        """
         return self._point.kappa[self._inside]
 
     @property
@@ -263,20 +292,33 @@ class Prediction(FiniteSize, LossNumbers, Shown):
         """Without a step kappa is the teacher's own direction, on which t is the coefficient."""
         if self.problem.takes_step:
             return point.learned
-        return point.learned + point.linear_coefficient * point.kappa
+        along = point.linear_coefficient
+        return point.learned + (along[0] if along.ndim == 2 else along) * point.kappa
 
     @property
     def target_function(self) -> Float[Array, " K"]:
         """E[y | kappa]."""
         if self.problem.takes_step:
             return self._point.target.h0[self._inside]
-        return self._target.evaluate(self.kappa)
+        return self._without_step(self.kappa)
+
+    def _without_step(self, kappa: Float[Array, " K"]) -> Float[Array, " K"]:
+        target = self._target
+        return given_mean(target, kappa) if isinstance(target, TermSum) else target.evaluate(kappa)
 
     @property
-    def linear_coefficient(self) -> Float[Array, " K"]:
-        """t(kappa): the prediction's coefficient on the rest of the teacher's direction, zeta."""
-        found = self._point.linear_coefficient[self._inside]
-        return found if self.problem.takes_step else np.zeros_like(found)
+    def linear_coefficient(self) -> Float[Array, "*m K"]:
+        """t(kappa): the prediction's coefficient on the rest of the teacher's direction, zeta.
+
+        With several terms a row for each of their rotated directions: first the rest of the one
+        that the linear parts have together, then those across it.
+        """
+        found = self._point.linear_coefficient[..., self._inside]
+        if self.problem.takes_step:
+            return found
+        if found.ndim == 2:
+            return np.concatenate([0 * found[:1], found[1:]])
+        return np.zeros_like(found)
 
     @property
     def error_by_kappa(self) -> Float[Array, " K"]:
@@ -284,13 +326,15 @@ class Prediction(FiniteSize, LossNumbers, Shown):
         point = self._point
         if self.problem.takes_step:
             return (point.error - point.label_variance)[self._inside]
-        bias = (self._target.evaluate(point.kappa) - self._learned(point)) ** 2
-        return (bias + point.risk - np.sum(point.omega * bias))[self._inside]
+        known = (self._without_step(point.kappa) - self._learned(point)) ** 2
+        if isinstance(self._target, TermSum):  # of which kappa leaves more unknown than elsewhere
+            known = known + given_variance(self._target, point.kappa)
+        return (known + point.risk - np.sum(point.omega * known))[self._inside]
 
     @cached_property
     def error_split(self) -> ErrorSplit:
         """Where the risk comes from."""
-        total = self.problem.teacher.moments.second_moment
+        total = self._teacher.moments.second_moment
         target = self._target
         if isinstance(target, BinaryLabels):
             total = 1 - target.total_variance
@@ -334,6 +378,8 @@ class Prediction(FiniteSize, LossNumbers, Shown):
             table["fields"] = {name: plain(np.asarray(v)) for name, v in self.fields.items()}
         table.update({name: plain(getattr(self, name)) for name in self._shown()})
         reason = self.model_error_reason
+        if self.problem.teacher_terms:
+            table["alignments"] = plain(self.alignments)
         table["model_error_reason"] = reason if single else reason.tolist()
         table["status"] = self.status if single else self.status.tolist()
         table["residual"] = plain(self.residual)
@@ -368,6 +414,9 @@ class Prediction(FiniteSize, LossNumbers, Shown):
                 continue
             value = getattr(self, name)
             if math.isfinite(value) or (name == "tau_minimiser" and not math.isnan(value)):
+                if name == "alignment" and self.problem.teacher_terms:
+                    yield ALIGNMENTS, ", ".join(f"{each:.4g}" for each in self.alignments)
+                    continue
                 number = self.sized.get(name)
                 share = f" ({per_cent(value / getattr(self, number))})" if number else ""
                 yield words, f"{value:.{digits.get(name, 6)}g}{share}"
@@ -378,7 +427,8 @@ class Prediction(FiniteSize, LossNumbers, Shown):
     def title(self) -> str:
         problem = self.problem
         size = "infinity" if problem.dimension == math.inf else f"{problem.dimension:g}"
-        return f"theory ({self.kind}): {problem.student} learns {problem.teacher}, d = {size}"
+        data = f"{on_inputs(problem)}d = {size}"
+        return f"theory ({self.kind}): {problem.student} learns {self._teacher}, {data}"
 
     def body(self) -> list[str]:
         """The table of a single point; of an array a line a point."""

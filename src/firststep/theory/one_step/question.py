@@ -14,7 +14,7 @@ import numpy as np
 from firststep.activations import Activation
 from firststep.checks import MAX_SIZE, Bounds, number, real_array
 from firststep.errors import InvalidParameter, nearest
-from firststep.inputs import StructuredInputs
+from firststep.label_faults import plain_value
 from firststep.losses import Loss
 from firststep.noise_laws import NoiseLaw
 from firststep.numerics.library import library_of
@@ -23,8 +23,10 @@ from firststep.structure import structure_of
 from firststep.theory.binary import BinaryLabels, step_curvature
 from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.norms import row_spread
+from firststep.theory.one_step.orders import Orders, orders_of
 from firststep.theory.step import OwnOutput, Residual, residual_of
 from firststep.theory.student import Parts, SlopeConstants, polynomial_parts, slope_constants
+from firststep.theory.teacher import MOST, TermSum, teacher_of
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Float
@@ -35,6 +37,7 @@ NUMERIC: dict[str, Bounds] = {**ARRAYS, "ridge": ARRAYS["ridge"]._replace(strict
 # Of a positive number: sixth powers of labels over third powers of alpha0 are still numbers.
 SMALLEST, LARGEST = 1e-20, 1e20
 TINY = 1e-6  # the shortest large step whose features can be told from rounding
+_NO_SHIFT = 1e-10  # mean of labels, by their size, that is rounding
 _NO_RESIDUAL = 1e-25  # mean square of labels that are the output up to rounding
 _COVERED = (
     "the theory is for one step on fresh Gaussian data; simulate(...) runs what it does not cover"
@@ -50,8 +53,8 @@ class Numbers(NamedTuple):
     ridge: Float[Array, " batch"]
     noise: Float[Array, " batch"]  # standard deviation
     step_noise: Float[Array, " batch"]  # of the step's labels: the own output is noise to them
-    rate: Float[Array, " batch"]  # etat = eta/sqrt N: zero in the small-step limit
-    small_rate: Float[Array, " batch"]  # eta in the small-step limit at d = infinity, else zero
+    rate: Float[Array, " batch"]  # etat = eta/sqrt N: zero at d = infinity below exponent 1/2
+    small_rate: Float[Array, " batch"]  # the step itself where etat is zero by that, else zero
     dimension: Float[Array, " batch"] | None  # d; None for infinity
 
 
@@ -59,7 +62,7 @@ class Model(NamedTuple):
     """What does not change in a batch."""
 
     student: Activation
-    teacher: Activation
+    teacher: Activation | TermSum
     constants: SlopeConstants
     is_isotropic: bool  # the bulk is a multiple of the identity
     has_gaussian_rows: bool
@@ -68,10 +71,10 @@ class Model(NamedTuple):
     readout_cube: float
     steps: bool  # whether the weights move at all
     has_common_mode: bool  # whether the shared fluctuation of |x|^2 counts
-    constant_takes_mean: bool  # whether a free constant has the student's mean, in the small step
     has_own_output: bool  # whether the network's output before the step counts
     # Of the student, where the mean fits all that they span (Gaussian readout, d = infinity).
     free_parts: Parts | None
+    orders: Orders | None  # of the mean features, at d = infinity below exponent 1/2
     labels: BinaryLabels | None  # None for real ones
     step_loss: Loss
     noise_law: NoiseLaw  # of real ones
@@ -94,9 +97,14 @@ class Model(NamedTuple):
         return 6 if self.constants.cubic_fluctuation else 4
 
     @property
-    def target(self) -> Activation | BinaryLabels:
-        """The mean of a label as a function of the teacher's coordinate."""
+    def target(self) -> Activation | BinaryLabels | TermSum:
+        """The mean of a label as a function of the teacher's coordinate, or its terms."""
         return self.labels or self.teacher
+
+    @property
+    def several(self) -> TermSum | None:
+        """The terms of a teacher of several directions."""
+        return self.teacher if isinstance(self.teacher, TermSum) else None
 
     @property
     def step_curvature(self) -> float:
@@ -110,10 +118,14 @@ class Model(NamedTuple):
 
     def residual(self, numbers: Numbers) -> Residual:
         """Moments of the labels of the step."""
+        return self.residual_at(numbers.step_noise)
+
+    def residual_at(self, step_noise: Float[Array, " batch"] | float) -> Residual:
+        """The same at a standard deviation of their noise."""
         if self.labels is None:
-            return residual_of(self.teacher, self.offset, numbers.step_noise)
+            return residual_of(self.teacher, self.offset, step_noise)
         y, w = self.labels.step_rule(self.step_loss, self.offset, 0.0)
-        second = w[0] @ y**2 + numbers.step_noise**2
+        second = w[0] @ y**2 + step_noise**2
         return Residual(along=w[1] @ y, first=w[0] @ y, second=second)
 
     def own_output(self, numbers: Numbers) -> OwnOutput | None:
@@ -131,7 +143,7 @@ class Model(NamedTuple):
 def refuse_unknown(fields: Mapping[str, object]) -> None:
     """Say so if a field cannot be given as an array."""
     for name in fields:
-        if name in ("reuse", "steps", "batches", "inputs"):
+        if name in ("reuse", "steps", "batches", "inputs", "teacher_terms"):
             raise InvalidParameter(name, "left out of predict", fields[name], _COVERED)
         if name not in NUMERIC:
             allowed = "one of " + ", ".join(NUMERIC)
@@ -214,30 +226,41 @@ def check_sizes(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) 
             problem.replace(**{name: float(worst)}).sizes()  # says what is allowed
 
 
-def check_inputs(problem: Problem) -> None:
-    """Refuse laws of the inputs that the equations do not know."""
-    law = problem.inputs
-    if not (law.is_gaussian or isinstance(law, StructuredInputs)):
-        allowed = "gaussian, power-law:A, two-level:RATIO:SHARE or spectrum:FILE for the theory"
-        hint = "simulate(...) runs it; diagnose_inputs(...) says whether the theory of Gaussian "
-        raise InvalidParameter("inputs", allowed, str(law), hint + "inputs can be trusted for it")
-
-
 def check_regime(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> None:
     """Refuse what has no limit."""
     step = values["step"]
     steps = bool(np.any((values["alpha0"] > 0) & (step > 0)))
     exponent, is_infinite = problem.step_exponent, problem.dimension == math.inf
-    if steps and is_infinite and exponent not in (0.0, 0.5):
-        has = "at d = infinity the theory has the small step (0) and the large step (0.5)"
-        hint = f"give a finite dimension; {has}"
-        raise InvalidParameter("step-exponent", "0 or 0.5 at d = infinity", exponent, hint)
+    if steps and is_infinite and exponent > 0.5:
+        hint = "features of longer steps have no limit; give a finite dimension"
+        raise InvalidParameter("step-exponent", "from 0 to 0.5 at d = infinity", exponent, hint)
+    if steps and is_infinite and exponent < 0.5:
+        model_of(problem, "exact", True)  # says which exponents it has
     tiny = step[(step > 0) & (step < TINY)]
     if tiny.size and is_infinite and exponent == 0.5:
         hint = "any large step, however short, learns freely at d = infinity; "
         hint += "small steps have step-exponent 0, or a finite dimension"
         allowed = f"0, or at least {TINY:g} at d = infinity"
         raise InvalidParameter("step", allowed, float(tiny.flat[0]), hint)
+
+
+def check_terms(problem: Problem) -> None:
+    """Refuse several directions of the teacher where the average over networks does not know them.
+
+    Known are ridge regression on real labels with Gaussian noise, and inputs N(0, I).
+    """
+    if not problem.teacher_terms:
+        return
+    given = ",".join(map(str, problem.teacher_terms))
+    if len(problem.teacher_terms) >= MOST:
+        allowed = f"at most {MOST - 1} further terms in the theory"
+        raise InvalidParameter("teacher-terms", allowed, given, "simulate(...) runs more")
+    hint = "simulate(...) and predict_features(...) know several terms there"
+    for name in problem.beyond_plain():
+        if name != "teacher_terms":
+            value = plain_value(getattr(problem, name))
+            allowed = f"empty with {name.replace('_', '-')} {value}, in the average over networks"
+            raise InvalidParameter("teacher-terms", allowed, given, hint)
 
 
 def check_loss(problem: Problem) -> None:
@@ -252,44 +275,58 @@ def check_loss(problem: Problem) -> None:
 
 
 def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
-    """What does not change in a batch. In the small-step limit the bulk stays isotropic.
+    """What does not change in a batch. At d = infinity and exponents below 1/2 the bulk stays
+    isotropic.
 
-    The common mode of |x|^2 is a correction at finite d; at d = infinity it is left where the mean
-    features are small, along the mean of the readout, unless the student has a mean itself and
-    fits that direction freely (a free constant takes that mean over). The network's own output
+    The common mode of |x|^2 is a correction at finite d; at d = infinity it is left where it shares
+    a direction of neuron space with a penalised function (``orders``). The network's own output
     counts at finite d; the spiked model takes no step and has none.
     """
     readout, constants = problem.readout, slope_constants(problem.student)
-    moments = problem.student.moments
     infinite = problem.dimension == math.inf
-    small_limit = infinite and problem.step_exponent == 0
-    bends = abs(moments.quadratic) > 1e-10 * math.sqrt(moments.second_moment)
-    takes_mean = small_limit and problem.intercept
-    small_mean = bends and readout.mean != 0 and (constants.c0 == 0 or takes_mean)
+    below = infinite and steps and problem.step_exponent < 0.5
     free = None
-    if infinite and readout.is_gaussian and steps and not small_limit:
+    if infinite and readout.is_gaussian and steps and not below:
         free = polynomial_parts(problem.student)
         if constants.c1 == 0:  # no spike: mean features do not depend on kappa
             free = Parts(() if constants.is_odd else (1.0,), ())
-    return Model(
+    model = Model(
         student=problem.student,
-        teacher=problem.teacher,
+        teacher=teacher_of(problem),
         constants=constants,
-        is_isotropic=bulk == "isotropic" or small_limit,
+        is_isotropic=bulk == "isotropic" or below,
         has_gaussian_rows=problem.init == "gaussian",
         readout_mean=readout.mean,
         readout_square=readout.second_moment,
         readout_cube=readout.third_moment,
         steps=steps,
-        has_common_mode=(small_limit and steps and small_mean) if infinite else True,
-        constant_takes_mean=takes_mean,
+        has_common_mode=not infinite,
         has_own_output=not infinite and steps and bulk == "exact",
         free_parts=free,
+        orders=None,
         labels=BinaryLabels.of(problem) if problem.labels.is_binary else None,
         step_loss=problem.step_loss,
         noise_law=problem.noise_law,
         medium=medium_of(problem),
     )
+    return _ordered(model, problem) if below else model
+
+
+def _ordered(model: Model, problem: Problem) -> Model:
+    """With the orders of its mean features."""
+    labels = model.residual_at(0.0)
+    size = math.sqrt(max(float(labels.second), 0.0))
+    orders = orders_of(
+        problem.student,
+        problem.readout,
+        problem.step_exponent,
+        is_shifted=abs(float(labels.first)) > _NO_SHIFT * size,
+        has_constant=problem.intercept,
+    )
+    moments = problem.student.moments
+    bends = abs(moments.quadratic) > 1e-10 * math.sqrt(moments.second_moment)
+    shared = orders.penalised is not None and orders.penalised.shared != 0
+    return model._replace(orders=orders, has_common_mode=bends and shared)
 
 
 def medium_of(problem: Problem) -> Medium:
@@ -310,7 +347,8 @@ class Regime(Protocol):
 def numbers_of(
     regime: Regime, values: Mapping[str, Float[Array, " batch"]], model: Model
 ) -> Numbers:
-    """etat = step N^(exponent - 1/2), N = beta d; the small step at d = infinity apart, as eta.
+    """etat = step N^(exponent - 1/2), N = beta d. At d = infinity and exponents below 1/2 it is
+    zero, and the step itself is ``small_rate``.
 
     The labels of the step are y - f, and beyond its mean the output f is noise to them. Of binary
     labels the noise is what no function of the teacher's coordinate explains, and in the step the
@@ -328,10 +366,10 @@ def numbers_of(
         if model.has_own_output:
             own = own_variance(model, beta * dimension) * model.step_curvature**2
             step_noise = library_of(own).xp.sqrt(step_noise**2 + own)
-    elif exponent == 0:
-        small_rate = step
     elif exponent == 0.5:
         rate = step
+    else:
+        small_rate = step
     if not model.steps:
         rate, small_rate, alpha0 = nothing, nothing, nothing + 1.0
     return Numbers(
@@ -374,5 +412,5 @@ def moves(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> Boo
     if problem.labels.is_binary:
         return np.asarray(taken)
     noise = values["noise"] * problem.noise_law.deviation
-    residual = residual_of(problem.teacher, offset, noise)
+    residual = residual_of(teacher_of(problem), offset, noise)
     return np.asarray(taken & (residual.second > _NO_RESIDUAL))

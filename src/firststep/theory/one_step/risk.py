@@ -68,6 +68,7 @@ from firststep.theory.one_step.mean import (
 from firststep.theory.one_step.resolvent import Equations, average, equations
 from firststep.theory.one_step.response import Response, respond
 from firststep.theory.one_step.system import State, System, apply, flip, solve_each, triangle
+from firststep.theory.one_step.term_risk import Given, Pull, pull_of_terms
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -77,7 +78,7 @@ class Outcome(NamedTuple):
     """Functions on the nodes, and the errors they have."""
 
     learned: Float[Array, "batch K"]  # m
-    linear_coefficient: Float[Array, "batch K"]  # t
+    linear_coefficient: Float[Array, "batch *m K"]  # t
     error: Float[Array, "batch K"]  # e, label noise included
     test_error: Float[Array, " batch"]  # label noise included
     training_error: Float[Array, " batch"]
@@ -105,7 +106,7 @@ class _Sources(NamedTuple):
     """What the fit leaves unexplained, g, and its projections."""
 
     g: Float[Array, "batch nodes"]
-    across: Float[Array, "batch r"]  # b_z
+    across: Float[Array, "batch mr"]  # b_z
     along: Float[Array, "batch r"]  # b_v
     norms: Float[Array, "batch P"]  # t_p
 
@@ -116,7 +117,7 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     solved = Solved.of(system, state)
     fit = projection(system, state, solved.at, solved.shapes, shrunk)
     (h0, h1, h2), rows = mean.target, row_vectors(system)
-    across = apply(bulk.basis, shrunk * h1)
+    across = _projected(bulk.basis, shrunk, h1)
     offset = apply(flip(rows), apply(solved.shapes.cross, across))
     size, nodes = h0.shape[-1], fit.root.shape[-1]
     wanted = xp.pad(h0, ((0, 0), (0, nodes - size)))
@@ -127,7 +128,10 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     # What the common mode adds to the error.
     shared = xp.sum(fitted[:, size:].reshape(m.shape[0], -1, size) ** 2, 1)
     t, by_weight = spread(solved, fit.root * nu, across)
-    deterministic = h2 - 2 * m * h0 + m**2 + shared - 2 * t * h1 - by_weight
+    crossed = t * h1
+    if h1.ndim == 3:  # of all directions
+        crossed = xp.sum(crossed, 1)
+    deterministic = h2 - 2 * m * h0 + m**2 + shared - 2 * crossed - by_weight
     shrinkage = shrunk / system.omega
     curvature = bulk_curvature(solved)
     if mean.dimension is not None:
@@ -145,15 +149,28 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     )
 
 
+def _projected(
+    basis: Float[Array, "batch r K"],
+    shrunk: Float[Array, "batch K"],
+    h1: Float[Array, "batch *m K"],
+) -> Float[Array, "batch mr"]:
+    """b_z = B S h1, of every direction."""
+    if h1.ndim == 2:
+        return apply(basis, shrunk * h1)
+    return ((shrunk[:, None] * h1) @ flip(basis)).reshape(h1.shape[0], -1)
+
+
 def spread(
-    solved: Solved, g: Float[Array, "batch nodes"], across: Float[Array, "batch r"]
-) -> tuple[Float[Array, "batch K"], Float[Array, "batch K"]]:
+    solved: Solved, g: Float[Array, "batch nodes"], across: Float[Array, "batch mr"]
+) -> tuple[Float[Array, "batch *m K"], Float[Array, "batch K"]]:
     """The linear coefficient t, and dJ/dS, of g = S (h0 - m) and b_z = B S h1."""
     system, shapes, r = solved.system, solved.shapes, solved.system.bulk.basis.shape[1]
     found = apply(row_vectors(system), g)
     sources = _Sources(g, across, found[:, :r], found[:, r:])
     force = apply(flip(shapes.cross), found) + apply(shapes.across, across)
     by_weight = apply(flip(system.overlap_map), _frozen_gradient(solved, sources))
+    if system.bulk.amplitudes is not None:
+        return force.reshape(force.shape[0], -1, r) @ system.bulk.basis, by_weight
     return apply(flip(system.bulk.basis), force), by_weight
 
 
@@ -186,21 +203,17 @@ def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y
     system, state, at, response, _ = solved
     xp, mean = library_of(sources.g).xp, system.mean
     n, r = state.resolvent.shape[-1], system.bulk.basis.shape[1]
-    kicks = _kicks(solved, sources)
-    by_theta, by_z = _by_theta_and_resolvent(solved, kicks)
-    if mean.own_shift is not None and kicks.levels is None:
-        by_z = by_z + mean.own_shift[:, None, None] * kicks.own[:, :, None] * kicks.own[:, None, :]
+    by_theta, by_z, by_norms, by_inverse = _pull(solved, sources)
     for fluctuation in mean.fluctuations:
         by_theta = by_theta + apply(fluctuation, sources.g) ** 2
     by_diagonal = xp.zeros_like(at.pencil.theta)
     if mean.dimension is not None:
         coherent, by_diagonal = _by_coherent(system, state, sources.g)
         by_theta = by_theta + coherent
-    if solved.shapes.sources is not None:
-        by_theta = by_theta + _by_norms(solved, kicks, sources.norms)
+    if by_norms is not None:
+        by_theta = by_theta + by_norms
     inverse = at.pencil.inverse
     rows, columns, times = triangle(r)
-    by_inverse = _by_inverse(system, sources, kicks)
     by_matrix = -(inverse @ by_inverse @ inverse)[:, rows, columns] * times
     explicit = xp.concatenate([by_matrix, by_diagonal], 1)
     rows, columns, times = triangle(n)
@@ -210,6 +223,20 @@ def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y
         - apply(flip(response.energy_by_overlap), by_energy)
         - apply(flip(response.resolvent_by_overlap), by_z[:, rows, columns] * times)
     )
+
+
+def _pull(solved: Solved, sources: _Sources) -> Pull:
+    """The explicit derivatives of J that come with Pi."""
+    system, state, at, _, shapes = solved
+    mean, (_, across, along, norms) = system.mean, sources
+    if system.bulk.amplitudes is not None:
+        return pull_of_terms(Given(system, state, at, shapes, across, along=along, norms=norms))
+    kicks = _kicks(solved, sources)
+    by_theta, by_z = _by_theta_and_resolvent(solved, kicks)
+    if mean.own_shift is not None and kicks.levels is None:
+        by_z = by_z + mean.own_shift[:, None, None] * kicks.own[:, :, None] * kicks.own[:, None, :]
+    by_norms = None if shapes.sources is None else _by_norms(solved, kicks, norms)
+    return Pull(by_theta, by_z, by_norms, _by_inverse(system, sources, kicks))
 
 
 def _kicks(solved: Solved, sources: _Sources) -> _Kicks:

@@ -40,6 +40,7 @@ from firststep.theory.one_step.question import Model, Numbers
 from firststep.theory.one_step.resolvent import first_resolvent, overlaps_of
 from firststep.theory.one_step.risk import Outcome, outcome
 from firststep.theory.one_step.system import State, System, Target, apply
+from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -55,6 +56,18 @@ _POWER = 1.7  # of the gap between coarse and fine nodes in the error of the fin
 _LEVELS = 4  # of refinement: beyond, a fine rule is worse conditioned than it is accurate
 _CHUNK = 4_000_000  # student evaluations at once: 32 MB
 _CACHED = 1_600_000  # numbers that stay in the cache
+
+
+class AcrossTerms(NamedTuple):
+    """The direction of the first of several terms, theta = along vh + sum_a first_a zeta_a."""
+
+    along: float
+    first: Float[Array, " m"]
+
+    @classmethod
+    def of(cls, teacher: TermSum, gamma: float, rho: float) -> AcrossTerms:
+        parts = teacher.rotation[:, 0]
+        return cls(gamma * float(parts[0]), parts * np.array([rho, *[1.0] * (teacher.count - 1)]))
 
 
 _NOTHING = np.full(1, np.nan)
@@ -78,14 +91,15 @@ class Point:
     omega: Float[Array, " K"] = field(default_factory=_nothing)
     shrunk: Float[Array, " K"] = field(default_factory=_nothing)  # S
     learned: Float[Array, " K"] = field(default_factory=_nothing)  # m
-    linear_coefficient: Float[Array, " K"] = field(default_factory=_nothing)  # t
+    linear_coefficient: Float[Array, "*m K"] = field(default_factory=_nothing)  # t
     error: Float[Array, " K"] = field(default_factory=_nothing)  # e, label noise included
     target: Target = field(default_factory=lambda: Target(_NOTHING, _NOTHING, _NOTHING))
     doubts: Doubts | None = None  # at finite d
     label_variance: Float[Array, " K"] = field(
         default_factory=_nothing
     )  # of y given the teacher's coordinate
-    channel: Channel | None = None  # what the samples pull at the fit
+    # What the samples pull at the fit; of several directions, what lies along each of them.
+    channel: Channel | AcrossTerms | None = None
     # With another loss than the square, or a free constant:
     output: Output | None = None  # what the fit says on a new sample
     fitted: Report | None = None
@@ -106,6 +120,8 @@ class Point:
         assert self.channel is not None
         if self.fitted is not None:
             return self.fitted
+        if isinstance(self.channel, AcrossTerms):
+            return self._report_of_terms(self.channel)
         (h0, h1, h2), m, t = self.target, self.learned, self.linear_coefficient
         variance = self.error - h2 + 2 * m * h0 - m**2 + 2 * t * h1
         inside = np.abs(self.kappa) <= REACH
@@ -113,12 +129,29 @@ class Point:
         channel = replace(self.channel, shift=self.channel.shift[inside])
         return on_a_line(channel, each(lambda x: x[inside], output), self.kappa[inside])
 
+    def _report_of_terms(self, across: AcrossTerms) -> Report:
+        """The same of a teacher of several directions; u is the coordinate of its first term."""
+        (h0, h1, h2), m, t = self.target, self.learned, self.linear_coefficient
+        square = self.omega @ (self.error - h2 + 2 * m * h0 + 2 * np.sum(t * h1, 0))
+        shared = float(self.omega @ (across.along * self.kappa * m + across.first @ t))
+        return Report(
+            training_loss=self.training_error,
+            test_loss=float(self.omega @ self.error),
+            error_rate=math.nan,
+            training_error_rate=math.nan,
+            risk=self.risk,
+            output_square=float(square),
+            output_alignment=shared / math.sqrt(square) if square > 0 else math.nan,
+            degrees_of_freedom=float(1 - self.shrunk.sum()),
+        )
+
     def model_error(self, of: str) -> ModelError | None:
         """How far networks of that size may be from one of ``WEIGHTS``; None at d = infinity."""
         if self.doubts is None:
             return None
         assert self.channel is not None
-        return estimated(self.doubts, of, of_margins=self.channel.loss.is_margin)
+        loss = SQUARE if isinstance(self.channel, AcrossTerms) else self.channel.loss
+        return estimated(self.doubts, of, of_margins=loss.is_margin)
 
     @property
     def converged(self) -> bool:
@@ -255,10 +288,15 @@ def _solve_part(
     places = zip(range(fine.size), risk, error, strict=True)
     points = [_point(batch.resolution, fine, solution, errors[0], one) for one in places]
     for i, point in enumerate(points):
-        shift = fine.mean.alignment[i] * fine.mean.kappa
-        labels, rho = labels_of(batch.model, float(noise[i])), float(fine.mean.misalignment[i])
-        channel = Channel(SQUARE, labels, shift, rho)
-        variance = label_variance(channel)
+        gamma, rho = float(fine.mean.alignment[i]), float(fine.mean.misalignment[i])
+        channel: Channel | AcrossTerms
+        if batch.model.several is not None:
+            channel = AcrossTerms.of(batch.model.several, gamma, rho)
+            variance = np.full_like(fine.mean.kappa, noise[i] ** 2)
+        else:
+            labels = labels_of(batch.model, float(noise[i]))
+            channel = Channel(SQUARE, labels, gamma * fine.mean.kappa, rho)
+            variance = label_variance(channel)
         doubt = take(doubts, i)
         points[i] = replace(point, doubts=doubt, channel=channel, label_variance=variance)
     return points
@@ -266,6 +304,7 @@ def _solve_part(
 
 def labels_of(model: Model, noise: float) -> BinaryLabels | RealLabels:
     """The law of the labels of a fit whose noise has this standard deviation."""
+    assert not isinstance(model.teacher, TermSum)
     return model.labels or RealLabels.of_deviation(model.teacher, model.noise_law, noise)
 
 
@@ -330,7 +369,7 @@ def thinned(rules: Rules, given: Conditional) -> tuple[Rules, Conditional]:
     shared = ("direction", "vector_products", "own_shift")
     own = {name: v[:, ::2] for name, v in given.law._asdict().items() if name not in shared}
     student = each(lambda array: array[:, ::2, ::2], given.student)
-    target = each(lambda array: array[:, ::2], given.target)
+    target = each(lambda array: array[..., ::2], given.target)
     return few, Conditional(given.law._replace(**own), student, target)
 
 
@@ -353,6 +392,7 @@ def restrict(system: System, rules: Rules) -> System:
             scatter=half(bulk.scatter),
             labels=rules.labels,
             label_weights=rules.label_weights,
+            amplitudes=rules.amplitudes,
         ),
         mean=mean._replace(
             mean=halves(mean.mean),

@@ -46,13 +46,15 @@ class Bulk(NamedTuple):
     label_weights: Float[Array, "batch 3 J"]  # w^0, w^1, w^2
     alpha0: Float[Array, " batch"]
     levels: Levels | None  # None where Omega = 1
+    # A, with w^{ab} = A_a A_b, of a teacher of m > 1 directions; None for one
+    amplitudes: Float[Array, "batch m1 J"] | None = None
 
 
 class Target(NamedTuple):
-    """The teacher given kappa: t = s*(gamma kappa + rho z)."""
+    """The teacher given kappa: t = s*(gamma kappa + rho z), or a sum of terms."""
 
     h0: Float[Array, "batch K"]  # E t
-    h1: Float[Array, "batch K"]  # E[z t]
+    h1: Float[Array, "batch *m K"]  # E[z t]; of m > 1 directions E[zeta_a t], with an axis of them
     h2: Float[Array, "batch K"]  # E t^2 + noise^2
 
 

@@ -22,6 +22,7 @@ SHOWN = {
     "outlier": "top singular value of W1",
     "outlier_overlap": "  squared overlap of its vector with the teacher",
 }
+ALIGNMENTS = "alignments with the teacher's directions"  # of several terms
 # Of the teacher itself, or of its square loss: of no use there.
 OF_THE_RIDGE = ("kernel_lower_bound", "tau_star", "tau_minimiser", "theorem_seven_bound")
 # Of the labels, whatever the fit.

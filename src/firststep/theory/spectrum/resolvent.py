@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy  # whose parts load when they are used: interpolate and optimize take long
 
-from firststep.errors import NotConverged
+from firststep.errors import InvalidParameter, NotConverged
 from firststep.numerics.batches import each, joined, put, take
 from firststep.numerics.newton import LastStep, Method, newton
 from firststep.numerics.quadrature import ShiftedMoments
@@ -115,6 +115,8 @@ def ensemble(problem: Problem, of: str, bulk: str, level: int = 0) -> Ensemble:
     ``level`` chooses among ``RESOLUTIONS``.
     """
     values, _ = broadcast(problem, {"ridge": 1.0})
+    if problem.dimension == math.inf and problem.takes_step:
+        _refuse_between(problem.step_exponent)
     check_regime(problem, values)
     if problem.dimension == math.inf:
         problem = problem.replace(dimension=LIMIT)
@@ -142,6 +144,13 @@ def ensemble(problem: Problem, of: str, bulk: str, level: int = 0) -> Ensemble:
         scale=float(share @ start(system._replace(ridge=np.zeros(1))).energy[0]),
         own_turn=_own_turn(of, model, rules, numbers) if whole.has_own_output else None,
     )
+
+
+def _refuse_between(exponent: float) -> None:
+    """Say so if a step is neither small nor large: its spectrum has no limit."""
+    if exponent not in (0.0, 0.5):
+        hint = "give a finite dimension; at d = infinity spectra are of the small and large step"
+        raise InvalidParameter("step-exponent", "0 or 0.5 at d = infinity", exponent, hint)
 
 
 def _own_turn(of: str, model: Model, rules: Rules, numbers: Numbers) -> Float[Array, "P P"]:

@@ -159,7 +159,7 @@ export class ChoiceField extends FieldControl {
   }
 }
 
-// Large or small steps have a limit at infinite dimension; the exponents between need a finite one.
+// Large and small steps have names; of the exponents between, the server says which have a limit.
 export class ExponentField extends FieldControl {
   constructor(field, own) {
     super(field, own);
@@ -177,12 +177,8 @@ export class ExponentField extends FieldControl {
   render(state) {
     const value = state[this.field.name];
     const named = value === 0.5 || value === 0;
-    const finite = state.dimension !== 'inf';
     this.select.value = named ? String(value) : 'other';
-    this.select.options[2].disabled = !finite && named;
     writeNumber(this.box, value);
-    this.box.disabled = !finite && named;
-    this.box.title = this.box.disabled ? 'Another exponent needs a finite dimension.' : '';
     this.keepFixed();
   }
 }
