@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +163,7 @@ def test_steep_rows_are_covered_by_their_model_error(row: dict[str, Any]) -> Non
     """
     found, is_steep = of_the_row(row)
     assert is_steep
-    for value, measured, doubt in zip(
-        found.risk, row["simulated"], found.model_error, strict=True
-    ):
+    for value, measured, doubt in zip(found.risk, row["simulated"], found.model_error, strict=True):
         assert abs(value - measured) < doubt + 0.01 * measured
         assert doubt > 0.02 * value
 
@@ -277,10 +274,7 @@ def test_gradients_agree_with_finite_differences(changes: dict[str, object]) -> 
             {"inputs": TWO, "dimension": 5, "teacher_overlaps": [1.0, 2.0, 3.0]},
             "teacher-overlaps must be 5 components",
         ),
-        (
-            {"inputs": "power-law:0.3", "dimension": 3, "teacher_overlaps": [0, 0, 1e-200]},
-            "",
-        ),
+        ({"inputs": "power-law:0.3", "dimension": 3, "teacher_overlaps": [0, 0, 1e-200]}, ""),
         (
             {
                 "inputs": SpectrumInputs.of(np.array([3.0, 1.0, 0.0])),
