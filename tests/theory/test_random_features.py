@@ -292,7 +292,7 @@ def test_networks_of_random_features() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"inputs": "student-t:5"}, "inputs must be left at its default here"),
+        ({"inputs": "student-t:5"}, "inputs must be gaussian, power-law:A"),
         ({"inputs": "power-law:0.3", "dimension": math.inf}, "dimension must be a finite one"),
         ({"ridge": (0.1, 1.0)}, "ridge must be a single value"),
         ({"ridge": 0.0}, "ridge must be a number > 0"),

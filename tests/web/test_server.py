@@ -382,7 +382,7 @@ def never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--loss", "logistic"], "logistic is a loss of binary labels: try labels sign"),
         (["--flip", "0.1"], "flip must be 0 with labels real"),
         (["--labels", "sign", "--flip", "0.5"], "flip must be a number from 0 to below 0.5"),
-        (["--labels", "sign", "--threshold", "200"], "threshold must be from -100 to 100 in"),
+        (["--labels", "sign", "--threshold", "200"], "threshold must be near or between -1"),
         (
             ["--labels", "sign", "--teacher", "z", "--threshold", "-1e3", "--noise", "0"],
             "threshold must be between",

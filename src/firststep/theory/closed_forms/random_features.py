@@ -90,8 +90,9 @@ def random_features(problem: Problem) -> RandomFeaturesFit:
 
 def medium_of(problem: Problem) -> Structure:
     """The spectrum and the teacher's shares in it; one level where the inputs are N(0, I)."""
+    structure = structure_of(problem)  # refuses inputs that are no N(0, Omega)
     refuse_other_losses(without_structure(problem))
-    return structure_of(problem) or _ISOTROPIC
+    return structure or _ISOTROPIC
 
 
 def without_structure(problem: Problem) -> Problem:
