@@ -6,10 +6,10 @@ over the spectrum and over the teacher's part in it are
     <f> = (1/d) sum_j f(varpi_j),   <f>_t = sum_j t_j f(varpi_j),   t_j = varpi_j theta_j^2
     O_k = <varpi^k>,  O_1 = 1,      T_k = <varpi^k>_t,  T_0 = 1.
 
-Moments are those of all eigenvalues. Functions of varpi that the equations average are smooth, so
-the ``levels`` are fewer: the largest eigenvalues one by one, the others in bins of geometric width
-with two Gauss nodes each, at which the teacher's weights keep the bin's sums of t and t varpi (they
-may be negative).
+Moments are those of all eigenvalues. Functions of varpi that the equations average have their poles
+at varpi <= 0, so the ``levels`` are fewer: panels on which varpi changes by a factor of at most
+four, each with the Gauss nodes of its eigenvalues, at which the teacher's weights keep its moments
+(they may be negative).
 
 Traces of words in M = X0^T diag(yhat) X0/n0, S' = X0^T diag(yhat^2) X0/n0 and Omega: the letters
 of a word are powers of yhat (M: 1, S': 2), each followed by a power of Omega, and
@@ -22,6 +22,7 @@ of a word are powers of yhat (M: 1, S': 2), each followed by a power of Omega, a
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -31,9 +32,11 @@ import numpy as np
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-_ALONE = 40  # of the largest eigenvalues
-_BINS = 40  # of the others: the risk is then that of all eigenvalues to 1e-6
+_RATIO = 4.0  # of the ends of a panel: seen from its middle the poles are 5/3 of its half-width away
+_NODES = 12  # of a panel: the risk is then that of all eigenvalues to 1e-9
+_SMALL = 1e-6  # of the largest eigenvalue: those below are one panel
 _HIGHEST = 7  # moment: tr (Omega M^2)^2 has O_6
+_CLUSTERED = 1e-8  # of a panel's half-width: fewer nodes are all there are
 _SAME = 1e-12  # eigenvalues that differ by less are one level
 _LEAST = 1e-12  # of a level: the equations of a pencil of two blocks divide by it
 
@@ -96,35 +99,48 @@ def _grouped(
 def _compressed(
     values: Float[Array, " s"], masses: Float[Array, " s"], shares: Float[Array, " s"]
 ) -> tuple[Float[Array, " levels"], Float[Array, " levels"], Float[Array, " levels"]]:
-    if values.size <= _ALONE + 2 * _BINS:
+    """The nodes of all panels, with their masses and shares."""
+    if values.size <= 2 * _NODES:
         return values, masses, shares
-    cuts = np.geomspace(_ALONE, values.size, _BINS + 1).round().astype(int)
-    parts = [np.stack([values[:_ALONE], masses[:_ALONE], shares[:_ALONE]])]
-    parts += [
-        _two_nodes(values[a:b], masses[a:b], shares[a:b])
-        for a, b in itertools.pairwise(cuts)
-        if b > a
+    span = values[0] / max(values[-1], _SMALL * values[0])
+    count = max(math.ceil(math.log(span) / math.log(_RATIO)), 1)
+    ends = values[0] * span ** (-np.arange(1, count) / count)
+    cuts = [0, *np.searchsorted(-values, -ends, side="right"), values.size]
+    parts = [
+        _gauss(values[a:b], masses[a:b], shares[a:b]) for a, b in itertools.pairwise(cuts) if b > a
     ]
     levels, few, some = np.concatenate(parts, axis=1)
     return levels, few, some
 
 
-def _two_nodes(
+def _gauss(
     values: Float[Array, " s"], masses: Float[Array, " s"], shares: Float[Array, " s"]
 ) -> Float[Array, "3 nodes"]:
-    """The two Gauss nodes of the values of a bin, with masses and shares."""
-    total, centre = masses.sum(), masses @ values / masses.sum()
-    apart = values - centre
-    variance = masses @ apart**2 / total
-    if values.size < 3 or variance <= (_SAME * values[0]) ** 2:
+    """The Gauss nodes x_i of the values under their masses, by Lanczos' method; shares t_i that
+    integrate the orthonormal polynomials p_k: t_i = sum_k lambda_i p_k(x_i) <p_k>_t.
+    """
+    if values.size <= _NODES:
         return np.stack([values, masses, shares])
-    skew = masses @ apart**3 / (total * variance)  # the sum of the two nodes
-    root = np.sqrt(skew**2 / 4 + variance)
-    nodes = np.array([skew / 2 + root, skew / 2 - root])
-    upper = -nodes[1] / (nodes[0] - nodes[1])
-    t, along = shares.sum(), shares @ apart
-    t_upper = (along - t * nodes[1]) / (nodes[0] - nodes[1])
-    return np.stack([centre + nodes, total * np.array([upper, 1 - upper]), [t_upper, t - t_upper]])
+    centre, half = (values[0] + values[-1]) / 2, (values[0] - values[-1]) / 2
+    x, total = (values - centre) / half, masses.sum()
+    vectors, polynomials = [np.sqrt(masses / total)], [np.ones_like(x), np.zeros_like(x)]
+    diagonal, beside = [], [0.0]
+    for k in range(_NODES):
+        moved = x * vectors[k]
+        diagonal.append(vectors[k] @ moved)
+        for _ in range(2):  # once more takes off what rounding left
+            moved = moved - np.stack(vectors).T @ (np.stack(vectors) @ moved)
+        size = float(np.linalg.norm(moved))
+        if k == _NODES - 1 or size < _CLUSTERED:
+            break
+        following = ((x - diagonal[k]) * polynomials[k] - beside[k] * polynomials[k - 1]) / size
+        polynomials.insert(k + 1, following)
+        vectors.append(moved / size)
+        beside.append(size)
+    side = np.diag(beside[1:], 1)
+    nodes, rotation = np.linalg.eigh(np.diag(diagonal) + side + side.T)
+    some = rotation[0] * (rotation.T @ (np.stack(polynomials[:-1]) @ shares))
+    return np.stack([centre + half * nodes, total * rotation[0] ** 2, some])[:, ::-1]
 
 
 # Words --------------------------------------------------------------------------------------------
