@@ -32,7 +32,9 @@ import numpy as np
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-_RATIO = 4.0  # of the ends of a panel: seen from its middle the poles are 5/3 of its half-width away
+_RATIO = (
+    4.0  # of the ends of a panel: seen from its middle the poles are 5/3 of its half-width away
+)
 _NODES = 12  # of a panel: the risk is then that of all eigenvalues to 1e-9
 _SMALL = 1e-6  # of the largest eigenvalue: those below are one panel
 _HIGHEST = 7  # moment: tr (Omega M^2)^2 has O_6

@@ -18,7 +18,7 @@ import numpy as np
 
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import block_matrix
-from firststep.theory.one_step.resolvent import Equations, Pencil
+from firststep.theory.one_step.resolvent import Equations, Pencil, average
 from firststep.theory.one_step.system import Bulk, Levels, State, flip, triangle
 from firststep.theory.one_step.triangles import congruences
 
@@ -35,11 +35,11 @@ class Changes(NamedTuple):
 
 
 class Average(NamedTuple):
-    """How an average <f Z> moves."""
+    """How an average <f Z>, or what is seen of it, moves."""
 
-    by_overlap: Float[Array, "batch n2 r2"]  # dM
-    by_theta: Float[Array, "batch n2 P"]
-    by_resolvent: Float[Array, "batch n2 n2"]  # dZ
+    by_overlap: Float[Array, "batch rows r2"]  # dM
+    by_theta: Float[Array, "batch rows P"]
+    by_resolvent: Float[Array, "batch rows n2"]  # dZ
 
 
 class _Chain(NamedTuple):
@@ -69,19 +69,20 @@ def respond_on_levels(bulk: Bulk, state: State, at: Equations) -> Changes:
     source = (bulk.jitter[:, :, None, None] * through)[:, :, rows, columns]
     turned = congruences(bulk.label_weights[:, 0] / bulk.alpha0[:, None], at.image.source)
     chain = _Chain(flip(source) - turned @ to_trace, -turned @ by_frame)
-    hat, bar, inner = (_average(bulk.levels, at, power, chain) for power in (2, 1, 0))
-    ends = (pencil.ends[:, :, :, None] * pencil.ends[:, :, None, :])[:, :, rows, columns] * times
+    hat = _average(bulk.levels, at, 2, chain, n)
+    inner = _average(bulk.levels, at, 0, chain, r)
+    seen = _average_seen(bulk.levels, at, chain)
     kernel = bulk.jitter[:, :, None] * through[:, :, rows, columns] * times
-    by_theta = ends @ bar.by_theta + kernel @ to_trace + _by_labels(bulk, at)
+    by_theta = seen.by_theta + kernel @ to_trace + _by_labels(bulk, at)
     phi = pencil.theta / state.energy
     system = block_matrix(
         np.eye(count) + by_theta * phi[:, None, :],
-        -(ends @ bar.by_resolvent + kernel @ by_frame),
+        -(seen.by_resolvent + kernel @ by_frame),
         hat.by_theta * phi[:, None, :],
         np.eye(rows.size) - hat.by_resolvent,
     )
     unit = xp.broadcast_to(np.eye(count), (batch, count, count))
-    top = [at.energy_gap[:, :, None], ends @ bar.by_overlap, unit]
+    top = [at.energy_gap[:, :, None], seen.by_overlap, unit]
     low = [at.resolvent_gap[:, rows, columns][:, :, None], hat.by_overlap]
     low = [*low, xp.zeros((batch, rows.size, count))]
     right = xp.concatenate([xp.concatenate(top, 2), xp.concatenate(low, 2)], 1)
@@ -89,7 +90,7 @@ def respond_on_levels(bulk: Bulk, state: State, at: Equations) -> Changes:
     energy, resolvent = answer[:, :count], answer[:, count:]
     direct = xp.pad(inner.by_overlap, ((0, 0), (0, 0), (1, count)))
     moved = direct - inner.by_theta @ (phi[..., None] * energy) + inner.by_resolvent @ resolvent
-    return Changes(energy, resolvent, moved[:, (rows < r) & (columns < r)])
+    return Changes(energy, resolvent, moved)
 
 
 def _through(bulk: Bulk, at: Equations) -> Float[Array, "batch P n n"]:
@@ -124,20 +125,43 @@ def _trace(
     return flip(by_theta), congruences(xp.ones_like(state.energy[:, :1]), pencil.frame[:, None])
 
 
-def _average(levels: Levels, at: Equations, power: int, chain: _Chain) -> Average:
-    """How <f Z> moves, f = varpi^(power - 1)."""
+def _average(levels: Levels, at: Equations, power: int, chain: _Chain, size: int) -> Average:
+    """How the first ``size`` rows and columns of <f Z> move, f = varpi^(power - 1)."""
     z = at.image.levels
     assert z is not None
     weight = levels.mass * levels.value**power
-    plain = z / levels.value[:, :, None, None]  # W
+    plain = z[:, :, :size] / levels.value[:, :, None, None]  # W
     r = at.pencil.inverse.shape[-1]
-    n = z.shape[-1]
-    rows, columns, _ = triangle(n)
+    rows, columns, _ = triangle(size)
     overlap = congruences(weight, plain[..., :r] @ at.pencil.inverse[:, None])
     seen = plain @ flip(at.pencil.ends)[:, None]  # (., s, n, P)
     pairs = seen[:, :, rows] * seen[:, :, columns]
     direct = ((weight * levels.value)[:, None, :] @ pairs.reshape(*pairs.shape[:2], -1)).reshape(
         pairs.shape[0], rows.size, -1
     )
-    kernel = congruences(weight, framed_levels(at.pencil, z))
+    kernel = congruences(weight, framed_levels(at.pencil, z)[:, :, :size])
     return Average(overlap, -direct - kernel @ chain.by_theta, -kernel @ chain.by_resolvent)
+
+
+def _average_seen(levels: Levels, at: Equations, chain: _Chain) -> Average:
+    """How a_p^T <Z> a_p moves, without the matrix of <Z>: P rows in the place of n (n + 1)/2."""
+    z, ends = at.image.levels, at.pencil.ends
+    assert z is not None
+    weight = levels.mass * levels.value
+    plain = ends[:, None] @ z / levels.value[:, :, None, None]  # a_p^T W: (., s, P, n)
+    r = at.pencil.inverse.shape[-1]
+    overlap = _squares(weight, plain[..., :r] @ at.pencil.inverse[:, None])
+    both = plain @ flip(ends)[:, None]
+    direct = average(weight * levels.value, both**2)
+    kernel = _squares(weight, ends[:, None] @ framed_levels(at.pencil, z))
+    return Average(overlap, -direct - kernel @ chain.by_theta, -kernel @ chain.by_resolvent)
+
+
+def _squares(
+    weights: Float[Array, "batch s"], vectors: Float[Array, "batch s P m"]
+) -> Float[Array, "batch P m2"]:
+    """The matrix of X -> sum_s w_s y_ps^T X y_ps for vectors y_ps."""
+    rows, columns, times = triangle(vectors.shape[-1])
+    turned = vectors.swapaxes(1, 2)  # (., P, s, m)
+    squares = flip(turned * weights[:, None, :, None]) @ turned
+    return squares[:, :, rows, columns] * times
