@@ -17,6 +17,8 @@ RUNS = (
     ["workers.py"],
     ["memory.py"],
     ["theory_speed.py"],
+    ["theory_terms.py"],
+    ["structured.py"],
     ["sweep_machinery.py"],
     ["explorer.py"],
     ["finite_size.py"],

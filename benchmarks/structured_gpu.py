@@ -14,7 +14,7 @@ import numpy as np
 
 from firststep import Problem, predict
 
-INPUTS = "power-law:0.3"  # 120 levels at d = 1500
+INPUTS = "power-law:0.3"  # 24 levels at d = 1500
 PLACES = ((0, 0, 0), (5, 3, 3), (-1, -1, -1))
 
 
