@@ -48,6 +48,7 @@ SMALL = Problem(
     student="tanh", teacher="tanh", alpha=2, beta=0.5, alpha0=1, noise=0.1, step_exponent=0
 )
 CRITICAL = weight_spectrum(SMALL).threshold
+STRUCTURED = dict(student="tanh", teacher="sin", beta=1, readout="ones", noise=0.1)
 CASES: dict[str, Problem] = {
     "no step, relu": Problem(student="relu", teacher="tanh", alpha=2, beta=0.5, alpha0=0),
     "small step, 0.8 of the threshold": SMALL.replace(step=0.8 * CRITICAL),
@@ -63,12 +64,31 @@ CASES: dict[str, Problem] = {
     "large step, tanh learns sin, Gaussian readout": Problem(
         student="tanh", teacher="sin", alpha=2, beta=1, alpha0=2, step=2
     ),
+    "two levels 5:1, teacher on top, tanh learns sin, ones": Problem(
+        **STRUCTURED,
+        alpha=2,
+        alpha0=2,
+        step=2,
+        inputs="two-level:5:0.2",
+        teacher_overlaps="top:0.3",
+    ),
+    "power law 0.3, relu learns tanh, signs": Problem(
+        **RELU | dict(alpha=3, beta=1.5, alpha0=1, step=1, inputs="power-law:0.3")
+    ),
+    "power law 0.4, teacher on top, tanh learns sin, ones": Problem(
+        **STRUCTURED, alpha=0.7, alpha0=0.6, inputs="power-law:0.4", teacher_overlaps="top:0.1"
+    ),
 }
 
 
 @pytest.mark.parametrize("of", ["weights", "kernel"])
 @pytest.mark.parametrize(
-    "name", ["small step, twice the threshold", "large step, tanh learns tanh, ones"]
+    "name",
+    [
+        "small step, twice the threshold",
+        "large step, tanh learns tanh, ones",
+        "two levels 5:1, teacher on top, tanh learns sin, ones",
+    ],
 )
 def test_networks_agree(name: str, of: str) -> None:
     found = spectrum(CASES[name], of, 250, 3, 1)

@@ -13,6 +13,7 @@ from firststep.inputs.structured import StructuredInputs
 
 if TYPE_CHECKING:
     from firststep.inputs import InputLaw, TeacherOverlaps
+    from firststep.problem import Problem
     from firststep.typing import Array, Float
 
 LARGEST = 10**7  # d of a spectrum that is written out: some arrays of 80 MB
@@ -63,6 +64,13 @@ def structure_of(problem: Asked) -> Structure | None:
     values = eigenvalues_of(law, int(problem.dimension))
     theta = teacher_components(overlaps, values)
     return Structure(values, np.full(values.size, 1 / values.size), values * theta**2)
+
+
+def without_structure(problem: Problem) -> Problem:
+    """The same question of inputs N(0, I), if its inputs are Gaussian with a spectrum."""
+    if not isinstance(problem.inputs, StructuredInputs):
+        return problem
+    return problem.replace(inputs="gaussian", teacher_overlaps="equal")
 
 
 def eigenvalues_of(law: StructuredInputs, dimension: int) -> Float[Array, " d"]:

@@ -326,3 +326,39 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectra, "TOLERANCE", 0.0)
     with pytest.raises(NotConverged, match="its mass is"):
         spectral_law(problem(student="relu", noise=0.1, alpha0=0, beta=0.5))
+
+
+# Inputs with a covariance -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["weights", "kernel"])
+@pytest.mark.parametrize("student", ["tanh", RELU])
+def test_equal_eigenvalues_are_omega_one(student: str, of: str) -> None:
+    plain = problem(student=student, readout="signs", init="gaussian", noise=0.2, dimension=300)
+    expected = spectral_law(plain, of)
+    found = spectral_law(plain.replace(inputs="two-level:1:0.5"), of)
+    np.testing.assert_allclose(found.bands, expected.bands, rtol=1e-9)
+    assert found.outliers == pytest.approx(expected.outliers, rel=3e-6)  # as they are found
+    np.testing.assert_allclose(found.density, expected.density, rtol=1e-6, atol=1e-9)
+    other = spectral_law(plain.replace(inputs="two-level:1.3:0.5"), of)
+    assert other.edges[1] != pytest.approx(expected.edges[1], rel=1e-3)
+
+
+@pytest.mark.parametrize("of", ["weights", "kernel"])
+def test_a_spectrum_at_infinity_is_the_limit(of: str) -> None:
+    question = problem(step=2, inputs="two-level:5:0.2", teacher_overlaps="top:0.3")
+    limit, near = spectral_law(question, of), spectral_law(question.replace(dimension=10**6), of)
+    assert near.edges == pytest.approx(limit.edges, rel=1e-5, abs=1e-7)
+    assert limit.outliers == (math.inf,)
+    assert near.outliers[0] > 100 * near.edges[1]
+
+
+def test_inputs_that_have_no_law() -> None:
+    asks = (
+        ({"inputs": "student-t:5"}, "inputs must be gaussian, power-law:A, two-level"),
+        ({"inputs": "power-law:0.3"}, "dimension must be a finite one"),
+        ({"teacher_terms": "sin"}, "teacher-terms must be left at its default here"),
+    )
+    for changes, words in asks:
+        with pytest.raises(InvalidParameter, match=words):
+            spectral_law(problem(**changes))

@@ -18,9 +18,8 @@ import numpy as np
 import scipy  # whose parts load when they are used: optimize takes long
 
 from firststep.errors import InvalidParameter
-from firststep.inputs import StructuredInputs
 from firststep.problem import Problem
-from firststep.structure import Structure, structure_of
+from firststep.structure import Structure, structure_of, without_structure
 from firststep.theory.step import refuse_other_losses
 from firststep.theory.student import NO_MEAN
 
@@ -93,13 +92,6 @@ def medium_of(problem: Problem) -> Structure:
     structure = structure_of(problem)  # refuses inputs that are no N(0, Omega)
     refuse_other_losses(without_structure(problem))
     return structure or _ISOTROPIC
-
-
-def without_structure(problem: Problem) -> Problem:
-    """The same question of inputs N(0, I), if its inputs are Gaussian with a spectrum."""
-    if not isinstance(problem.inputs, StructuredInputs):
-        return problem
-    return problem.replace(inputs="gaussian", teacher_overlaps="equal")
 
 
 def single_ridge(problem: Problem) -> float:

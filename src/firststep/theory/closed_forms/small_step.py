@@ -16,14 +16,13 @@ import scipy  # whose parts load when they are used: interpolate and optimize ta
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.structure import Structure, structure_of
+from firststep.structure import Structure, structure_of, without_structure
 from firststep.theory.closed_forms.random_features import (
     Features,
     Fit,
     features_of,
     fit_of,
     single_ridge,
-    without_structure,
 )
 from firststep.theory.step import Residual, gradient_square, refuse_other_losses, residual_of
 from firststep.theory.teacher import teacher_of

@@ -185,7 +185,7 @@ def _known(bulk: Bulk, at: Equations) -> Known:
             phi_samples=phi,
             trace=trace,
         )
-    (value, _, share, along), z = bulk.levels, at.image.levels
+    (value, _, share, along, _), z = bulk.levels, at.image.levels
     plain, mixed, samples = (average(f, z) for f in (share / value, share, share * value))
     phi, phi_samples = pencil.framed(mixed), pencil.framed(samples, along)
     trace, excess = pencil.trace(samples, along), average(w[:, 2] - w[:, 0], source)

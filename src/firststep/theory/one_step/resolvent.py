@@ -143,16 +143,19 @@ class Pencil(NamedTuple):
         """Z(varpi): symmetric."""
         lib = library_of(q)
         xp, value = lib.xp, levels.value[:, :, None, None]
+        inverse = self.inverse[:, None]
+        if levels.bare is not None:
+            inverse = inverse * levels.bare[:, :, None, None]
         if self.moments is None:
             rows = flip(self.ends) @ (self.ends * self.theta[..., None])
-            system = self.inverse[:, None] + value * (rows[:, None] + value * q[:, None])
+            system = inverse + value * (rows[:, None] + value * q[:, None])
             return value * lib.linalg.inv(system)
         r = q.shape[-1] // 2
         q11, q12, q21, q22 = (q[:, None, a, b] for a in _halves(r) for b in _halves(r))
         one = xp.zeros_like(value * q11) + np.eye(r)
         none = xp.zeros_like(one)
         right = block_matrix(value * one, -(value**2) * q12, none, -value * q22)
-        system = block_matrix(self.inverse[:, None] + value**2 * q11, none, value * q21, one)
+        system = block_matrix(inverse + value**2 * q11, none, value * q21, one)
         z = lib.linalg.solve(system + right @ self.moments[:, None], right)
         return (z + flip(z)) / 2
 

@@ -29,6 +29,8 @@ class Levels(NamedTuple):
     mass: Float[Array, "batch s"]  # of <.>
     share: Float[Array, "batch s"]  # of <.>_t
     teacher: Float[Array, " batch"]  # T_1
+    # Of the weights' own spectrum, which no input is seen through, M^-1 stands for M^-1/varpi.
+    bare: Float[Array, "batch s"] | None = None  # then it is varpi, a factor of M^-1/varpi
 
 
 class Bulk(NamedTuple):

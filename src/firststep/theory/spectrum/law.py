@@ -34,6 +34,7 @@ from firststep.errors import NotConverged
 from firststep.numerics.threads import one_thread
 from firststep.problem import Problem
 from firststep.results import plain
+from firststep.structure import structure_of, without_structure
 from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum import outliers
 from firststep.theory.spectrum.resolvent import LIMIT, MATRICES, SPACING, Track, ensemble
@@ -132,13 +133,14 @@ def spectral_law(problem: Problem, of: str = "weights", bulk: str = "exact") -> 
     d = infinity: as for ``predict``. Raises ``NotConverged`` if the mass is not 1 to 0.001.
     """
     of, bulk = choice("of", of, MATRICES), choice("bulk", bulk, BULKS)
-    refuse_other_losses(problem)
+    structure_of(problem)  # refuses inputs that are no N(0, Omega)
+    refuse_other_losses(without_structure(problem))
     try:
         with np.errstate(all="ignore"):
             track, bands, shape = _bulk(problem, of, bulk)
             found = _outliers(track, bands)
             if problem.dimension == math.inf:  # what grows with N is infinite
-                smaller = Track(ensemble(problem.replace(dimension=LIMIT // 100), of, bulk))
+                smaller = Track(ensemble(problem, of, bulk, limit=LIMIT // 100))
                 settled = np.array(_outliers(smaller, bands) or [0.0])
                 found = [z if np.min(np.abs(settled / z - 1)) < 0.01 else math.inf for z in found]
     except np.linalg.LinAlgError:

@@ -197,7 +197,7 @@ def _mean_part(made: Ensemble, state: State, shrunk: Float[Array, "z K"]) -> _Me
     return _MeanPart(
         kernel=kernel,
         gram=(vectors * tiled[:, None, :]) @ flip(vectors),
-        teacher=shapes.teacher[:, :r, :r],
+        teacher=shapes.known.samples[:, :r, :r],
         gradient=np.linalg.inv(shapes.solver),
         energy=energy,
     )

@@ -13,7 +13,9 @@ in the ridge, so at ridge = -z they give the Stieltjes transform of its spectrum
 
 The weights are the kernel of a linear student on infinitely many samples: mu0 = u kappa, mu1 = 1,
 mu2 = 0, S_k = omega_k. Then M = 1, D = ridge, and kappa enters only by E kappa^2 = 1, so that two
-nodes +-1 do.
+nodes +-1 do. Where the inputs have a covariance Omega, the weights are those of a fit on N(0, I)
+after a step on N(0, Omega): M^-1 stands for M^-1/varpi in the pencil of every level, and lengths
+are plain (``bare_law``). The kernel is that of section 11 of docs/theory.md as it stands.
 
 The way to the real axis. At ridge = x > 0, that is z = x e^(i pi), Newton's method from above is
 safe (``one_step.fit``). From there z = x e^(i phi) is turned down to phi = 0 in steps, each
@@ -37,6 +39,8 @@ from firststep.numerics.batches import each, joined, put, take
 from firststep.numerics.newton import LastStep, Method, newton
 from firststep.numerics.quadrature import ShiftedMoments
 from firststep.problem import Problem
+from firststep.structure import without_structure
+from firststep.theory.medium import ISOTROPIC
 from firststep.theory.one_step.fit import Iterate, overlap_step, shrunk_weights, solve
 from firststep.theory.one_step.fit import from_above as start_above
 from firststep.theory.one_step.moments import Conditional, assemble
@@ -46,6 +50,7 @@ from firststep.theory.one_step.question import (
     Numbers,
     broadcast,
     check_regime,
+    medium_of,
     model_of,
     moves,
     numbers_of,
@@ -53,6 +58,7 @@ from firststep.theory.one_step.question import (
 from firststep.theory.one_step.resolvent import equations, packed_overlaps, start
 from firststep.theory.one_step.response import respond
 from firststep.theory.one_step.system import State, System, apply
+from firststep.theory.spectrum.bare import bare_law
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Bool, Complex, Float
@@ -109,8 +115,10 @@ class Ensemble:
         )
 
 
-def ensemble(problem: Problem, of: str, bulk: str, level: int = 0) -> Ensemble:
-    """The matrix ``of`` (weights or kernel) after the step; infinity is a dimension of 1e9.
+def ensemble(
+    problem: Problem, of: str, bulk: str, level: int = 0, *, limit: int = LIMIT
+) -> Ensemble:
+    """The matrix ``of`` (weights or kernel) after the step; infinity is the dimension ``limit``.
 
     ``level`` chooses among ``RESOLUTIONS``.
     """
@@ -118,10 +126,12 @@ def ensemble(problem: Problem, of: str, bulk: str, level: int = 0) -> Ensemble:
     if problem.dimension == math.inf and problem.takes_step:
         _refuse_between(problem.step_exponent)
     check_regime(problem, values)
+    medium = medium_of(problem)
+    problem = without_structure(problem)
     if problem.dimension == math.inf:
-        problem = problem.replace(dimension=LIMIT)
+        problem = problem.replace(dimension=limit)
     steps = bool(moves(problem, values)[0])
-    whole = model_of(problem, bulk, steps)
+    whole = model_of(problem, bulk, steps)._replace(medium=medium)
     model = whole._replace(has_own_output=False)  # ``own_turn`` has it, to first order
     numbers = numbers_of(problem, values, whole)
     rules = _rules(problem, of, model, numbers, RESOLUTIONS[level])
@@ -184,10 +194,17 @@ def _system(of: str, model: Model, rules: Rules, numbers: Numbers) -> System:
     with np.errstate(all="ignore"):
         given = Conditional.of(model, rules, numbers)
         if of == "weights":
+            if model.medium is not ISOTROPIC:
+                law = bare_law(model, rules, numbers, given.law)
+                given = given._replace(law=law)
             shift = given.law.spike[:, :, None] * rules.kappa
             linear = ShiftedMoments(shift, np.ones_like(shift), 0 * shift, 0 * shift)
             given = given._replace(student=linear)
-        return assemble(model, rules, numbers, given, cut=RANK_CUT)
+        system = assemble(model, rules, numbers, given, cut=RANK_CUT)
+        levels = system.bulk.levels
+        if of == "kernel" or levels is None:
+            return system
+        return system._replace(bulk=system.bulk._replace(levels=levels._replace(bare=levels.value)))
 
 
 class Turned(NamedTuple):
