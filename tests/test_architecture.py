@@ -94,7 +94,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"prediction"},
         {"predict"},
     ],
-    "theory/spectrum": [{"resolvent"}, {"outliers"}, {"law"}],
+    "theory/spectrum": [{"bare"}, {"resolvent"}, {"outliers"}, {"law"}],
     "simulation": [
         {"randomness", "kinds"},
         {"backends", "design"},
