@@ -73,7 +73,15 @@ CASES: dict[str, Problem] = {
         teacher_overlaps="top:0.3",
     ),
     "power law 0.3, relu learns tanh, signs": Problem(
-        **RELU | dict(alpha=3, beta=1.5, alpha0=1, step=1, inputs="power-law:0.3")
+        student="relu",
+        teacher="tanh",
+        readout="signs",
+        alpha=3,
+        beta=1.5,
+        alpha0=1,
+        step=1,
+        noise=0.1,
+        inputs="power-law:0.3",
     ),
     "power law 0.4, teacher on top, tanh learns sin, ones": Problem(
         **STRUCTURED, alpha=0.7, alpha0=0.6, inputs="power-law:0.4", teacher_overlaps="top:0.1"
