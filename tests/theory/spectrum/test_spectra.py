@@ -353,6 +353,17 @@ def test_a_spectrum_at_infinity_is_the_limit(of: str) -> None:
     assert near.outliers[0] > 100 * near.edges[1]
 
 
+def test_an_eigenvalue_alone_has_a_band_of_its_own() -> None:
+    """Of mass 1/N beyond a gap of a tenth: it was not looked for that far."""
+    question = problem(student="relu", readout="signs", alpha=3, beta=1.5, alpha0=1, step=1)
+    found = spectral_law(
+        question.replace(noise=0.1, init="gaussian", inputs="power-law:0.3", dimension=600),
+        "kernel",
+    )
+    assert found.mass == pytest.approx(1, abs=2e-4)
+    assert found.edges[1] == pytest.approx(3.79, rel=0.01)
+
+
 def test_inputs_that_have_no_law() -> None:
     asks = (
         ({"inputs": "student-t:5"}, "inputs must be gaussian, power-law:A, two-level"),

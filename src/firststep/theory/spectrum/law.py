@@ -61,6 +61,9 @@ _SECTIONS = 24  # of the interval of log x that holds an edge
 _INNER = 4  # places inside from which it is extrapolated
 _FLOOR = 3e-6  # density per unit of log x that counts as none
 _MOST_BANDS = 3  # of a Gaussian readout
+# Places of the grid beyond the last with a density, where the largest eigenvalues of the inputs may
+# have small bands of their own, of mass 1/N each.
+_BEYOND = 5
 _TAIL = 1e-2  # mass of one that is joined to its neighbour
 
 
@@ -218,7 +221,9 @@ def _bands(track: Track, spacing: float, sliver: float) -> list[tuple[float, flo
     if not seen.size:  # between two places of the grid
         seen = np.flatnonzero(track.smoothed(track.state, x) > 0.05)
     if spacing < gap:
-        low, high = math.log(x[max(seen[0] - 1, 0)]), math.log(x[min(seen[-1] + 1, x.size - 1)])
+        beyond = 1 if track.made.system.bulk.levels is None else _BEYOND
+        last = min(seen[-1] + beyond, x.size - 1)
+        low, high = math.log(x[max(seen[0] - 1, 0)]), math.log(x[last])
         x = np.exp(np.linspace(low, high, math.ceil((high - low) / spacing)))
         density, gap = track.density(x), math.log(x[1] / x[0])
     inside = density > _FLOOR
