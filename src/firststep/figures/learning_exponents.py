@@ -3,10 +3,10 @@
 tanh learns tanh, noise 0.1, N = 3d, readout ones, rows on the sphere. Inputs N(0, Omega) with
 eigenvalues proportional to j^-A, the teacher's components equal along all eigenvectors, or along
 the tenth with the largest eigenvalues. The step has as many samples as the fit, n0 = n, and the
-size at which its spike is u = 1.5, or the best one (full form; simulated at n = d and 4d). The ridge
-is the best one of every problem. Steps and ridges are chosen by the theory at the dimension of the
-simulations. Last panel: local slopes -d log R/d log n between n = d and n = 4d; the table also has
-those of the intervals below and above.
+size at which its spike is u = 1.5, or the best one (full form; simulated at n = d and 4d). The
+ridge is the best one of every problem. Steps and ridges are chosen by the theory at the dimension
+of the simulations. Last panel: local slopes -d log R/d log n between n = d and n = 4d; the table
+also has those of the intervals below and above.
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ from firststep.figures.shape import Axis, Curve, Panel, Scale, learns, no_step
 from firststep.figures.tuned import tuned
 from firststep.problem import Problem
 
-RANGES = {"ridge": (0.01, 2.0), "step": (0.1, 6.0)}
-RIDGE = {"ridge": (0.003, 3.0)}
+RIDGE = {"ridge": (0.005, 0.5)}
 WEAK, STEEP = 0.3, 0.6
+STEPS = {WEAK: (0.5, 5.0), STEEP: (0.1, 2.0)}  # where the best ones are
 LOOKS = {WEAK: ("blue", "o"), STEEP: ("orange", "s")}
 SIDES = {"top": ("green", "^"), "bottom": ("red", "D")}
 EXPONENTS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
-RISK_TICKS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+RISK_TICKS = (0.02, 0.05, 0.1, 0.2)
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 TEACHER = Axis(
     "B",
@@ -60,7 +60,8 @@ def problem(exponent: float, teacher: str, **changes: float) -> Problem:
 def best(exponent: float, teacher: str, dimension: int, steps: bool) -> Mapping[str, float]:
     """The best step and ridge, or the best ridge without a step."""
     asked = problem(exponent, teacher, dimension=dimension, alpha0=4.0 if steps else 0.0)
-    values = tuned(asked, RANGES if steps else RIDGE, {"alpha": [4.0]})
+    ranges = {**RIDGE, "step": STEPS[exponent]} if steps else RIDGE
+    values = tuned(asked, ranges, {"alpha": [4.0]})
     return {name: float(each[0]) for name, each in values.items()}
 
 
@@ -134,7 +135,7 @@ def _risks(scale: Scale) -> Panel:
         still = no_step(f"no step, $A = {exponent:g}$", asked._replace(steps=False), **lines)
         look = dict(color="grey" if exponent == WEAK else "pink", style="--")
         curves.append(replace(still, **look))
-    return Panel(curves, TEACHER, title="risk", yticks=RISK_TICKS)
+    return Panel(curves, TEACHER, title="risk", yticks=(0.005, 0.01, *RISK_TICKS))
 
 
 def _sides(scale: Scale) -> Panel:
@@ -156,7 +157,7 @@ FIGURE = Figure(
     source="firststep",
     caption="to be written after the numbers are in, long enough for the test.",
     panels=panels,
-    quick=Scale(dimension=200, replicates=12),
+    quick=Scale(dimension=150, replicates=10),
     full=Scale(dimension=500, replicates=10, full=True),
     size=(4.6, 4.0),
     legend_columns=4,
