@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,10 @@ import pytest
 
 from firststep import Problem, optimal, predict
 from firststep.figures import learning_exponents, sample_budget, step_transfer, teacher_in_spectrum
+from firststep.figures.core import make
+from firststep.figures.shape import Scale
 from firststep.figures.tuned import Chosen, tuned
+from firststep.sweep.executors import ThisMachine
 
 PROBLEM = Problem(
     student="tanh", teacher="sin", alpha=3, beta=1.2, alpha0=4, step=1, noise=0.2, readout="signs"
@@ -76,3 +81,21 @@ def test_teachers_of_both_signs_meet_at_equal() -> None:
     along = [teacher_in_spectrum.step_of_one(x, 0.3) for x in (-1e-6, 0.0, 1e-6)]
     aligned = [float(predict(each, dimension=60).alignment) for each in along]
     assert np.ptp(aligned) < 1e-6
+
+
+def test_slopes_are_those_between_the_risks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning_exponents, "CASES", learning_exponents.CASES[:1])
+    scale = Scale(dimension=40, replicates=2, points=4)
+    made = make(learning_exponents.FIGURE, tmp_path, scale, ThisMachine(workers=1))
+    rows = {(row["panel"], row["curve"], row["x_value"]): row for row in made.rows}
+    assert len(rows) == len(made.rows) == 2 * (4 + 3)
+    for (panel, curve, x), row in rows.items():
+        if panel == "slopes":
+            case, label = curve.split(": ")
+            low, high = rows[case, label, x / 2], rows[case, label, 2 * x]
+            for number in ("theory", "simulated"):
+                slope = math.log(low[number] / high[number]) / math.log(4)
+                # The simulated slope is the mean over networks, not that of means.
+                assert row[number] == pytest.approx(slope, rel=1e-9, abs=0.2 * (number != "theory"))

@@ -200,11 +200,12 @@ FIGURE = Exponents(
     source="firststep",
     caption=(
         "With as many samples in the step as in the fit, a step makes the learning curve steeper "
-        "where the spectrum is flat: the slope from n = d to 4d goes from 0.7 to 1.2 for N(0, I), "
-        "to 1.0 for j^-0.3. For j^-0.6 it does not: the gradient follows Omega theta, which more "
-        "samples do not mend, so that a step of u = 1.5 spoils the slope, and the best step is so "
-        "short that it leaves it as it is. With a step on j^-0.6 the theory says that it is "
-        "several per cent off (bands); these points are not judged."
+        "where the spectrum is flat: from n = d to 4d by half for N(0, I) and j^-0.3, by twice "
+        "for a teacher on strong directions. For j^-0.6 and a teacher on all directions it does "
+        "not: the gradient follows Omega theta, which more samples do not mend. There a step of u "
+        "= 1.5 spoils the curve, and the best step is a short one that lowers the risk and leaves "
+        "the slope. On j^-0.6 the theory says that it is several per cent off (bands); its points "
+        "are not judged."
     ),
     panels=panels,
     quick=Scale(dimension=150, replicates=6, points=4),

@@ -163,8 +163,8 @@ FIGURE = Budget(
     source="firststep",
     caption="to be written after the numbers are in, long enough for the test.",
     panels=lambda scale: [*(panel(each, scale) for each in SPECTRA), Panel((), SPLIT)],
-    quick=Scale(dimension=200, replicates=8, points=3),
-    full=Scale(dimension=500, replicates=12, points=6, full=True),
+    quick=Scale(dimension=150, replicates=10, points=3),
+    full=Scale(dimension=400, replicates=10, points=6, full=True),
     size=(4.6, 4.0),
     legend_columns=4,
 )
