@@ -200,12 +200,12 @@ FIGURE = Exponents(
     source="firststep",
     caption=(
         "With as many samples in the step as in the fit, a step makes the learning curve steeper "
-        "where the spectrum is flat: from n = d to 4d by half for N(0, I) and j^-0.3, by twice "
-        "for a teacher on strong directions. For j^-0.6 and a teacher on all directions it does "
-        "not: the gradient follows Omega theta, which more samples do not mend. There a step of u "
-        "= 1.5 spoils the curve, and the best step is a short one that lowers the risk and leaves "
-        "the slope. On j^-0.6 the theory says that it is several per cent off (bands); its points "
-        "are not judged."
+        "where the spectrum is flat: from n = d to 4d by half and more for N(0, I) and j^-0.3, "
+        "twice as steep for a teacher on strong directions. For j^-0.6 and a teacher on all "
+        "directions it does not: the gradient follows Omega theta, which more samples do not mend. "
+        "There a step of u = 1.5 spoils the curve, and the best step is a short one that lowers "
+        "the risk and leaves the slope. On j^-0.6 the theory says that it is several per cent off "
+        "(bands); its points are not judged."
     ),
     panels=panels,
     quick=Scale(dimension=150, replicates=6, points=4),
