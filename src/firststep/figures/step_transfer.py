@@ -43,7 +43,7 @@ FACTORS = {MEAN_FIELD: (0.1, 0.3, 1.0, 2.0, 4.0), NTK: (0.1, 0.2, 0.5, 1.5, 4.0)
 SPECTRA = {
     "N(0, I)": (0.0, (0.8, 5.0), ("blue", "o")),
     r"$j^{-0.3}$": (0.3, (0.5, 4.0), ("orange", "s")),
-    r"$j^{-0.6}$": (0.6, (0.05, 2.0), ("pink", "v")),
+    r"$j^{-0.6}$": (0.6, (0.01, 2.0), ("pink", "v")),
 }
 WIDTH = Axis("beta", r"width $N/d$", ticks=(0.25, 0.5, 1, 2, 4, 8))
 RISK_TICKS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3)
@@ -158,7 +158,8 @@ def _width_panel(scale: Scale) -> Panel:
         for label, (chosen, color, marker) in found.items()
     ]
     title = f"a step tuned at $N = {at[0]:g}\\,d$, kept"
-    return Panel(curves, WIDTH, title=title, yticks=RISK_TICKS, legend="lower left")
+    ticks = [each for each in RISK_TICKS if each < 0.2]
+    return Panel(curves, WIDTH, title=title, yticks=ticks, legend="lower left")
 
 
 @cache
@@ -201,9 +202,11 @@ def _draw_by_size(axes: Axes, scale: Scale, which: int) -> None:
     axes.set_ylabel(r"best step $\tilde\eta$" if which == 0 else "spike $u$ of the best step")
     axes.set_title("against the dimension" + (": the spike" if which else ""), fontsize=10)
     if which:
-        axes.set_ylim(0.2, 2)
+        axes.set_ylim(0.15, 2)
     plots.readable_logs(axes)
-    plots.plain_ticks(axes, x, (0.2, 0.3, 0.5, 1, 2, 3) if which == 0 else (0.2, 0.5, 1, 2))
+    plots.plain_ticks(
+        axes, x, (0.05, 0.1, 0.2, 0.5, 1, 2, 3) if which == 0 else (0.2, 0.3, 0.5, 1, 2)
+    )
     axes.legend(fontsize=8)
 
 
@@ -232,7 +235,14 @@ FIGURE = Transfer(
     name="step-transfer",
     title="Does the best step stay where it is as the network grows? tanh learns tanh",
     source="firststep",
-    caption="to be written after the numbers are in, long enough for the test.",
+    caption=(
+        "The best step eta = etat sqrt(N) has the same etat at every width, within 15 % from N = "
+        "d/4 to 8d, and at every dimension: what a narrow network is tuned to can be kept. eta "
+        "itself cannot: it grows like sqrt(N), and one that is kept leaves wide networks at 2.6 "
+        "times the best risk. On power-law spectra etat does not transfer from dimension to "
+        "dimension either, since the gradient grows with the leading eigenvalues; the spike u that "
+        "the best step makes nearly does for j^-0.3, and shrinks for j^-0.6. Lower row: theory."
+    ),
     panels=panels,
     quick=Scale(dimension=200, replicates=8),
     full=Scale(dimension=400, replicates=8, full=True),
