@@ -97,7 +97,7 @@ def axis(scale: Scale) -> Axis:
         ends=(PLACES[0], PLACES[-1]),
         ticks=PLACES,
         spaced=lambda low, high, count: np.geomspace(low, high, count),
-        line=np.geomspace(PLACES[0], PLACES[-1], 25 if scale.full else 13),
+        line=tuple(np.geomspace(PLACES[0], PLACES[-1], 25 if scale.full else 13)),
     )
 
 

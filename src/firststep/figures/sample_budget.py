@@ -40,7 +40,7 @@ SPLIT = Axis(
     "share",
     "share of the samples given to the step",
     ticks=(0, 0.2, 0.4, 0.6, 0.8, 1),
-    line=DENSE,
+    line=tuple(DENSE),
     scale="linear",
 )
 RISK_TICKS = (0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
@@ -88,9 +88,9 @@ class Split(NamedTuple):
 def best_split(budget: float, spectrum: str, dimension: int) -> Split:
     asked = best_at(0.5, budget, spectrum, dimension).replace(dimension=dimension)
     found = chosen(budget, spectrum, dimension)
-    along = {name: np.array([found.between(name)(x) for x in DENSE]) for name in RANGES}
-    splits = {"alpha0": DENSE * budget, "alpha": (1 - DENSE) * budget}
-    risks = np.asarray(predict(asked, **splits, **along).risk)
+    along: dict[str, Any] = {"alpha0": DENSE * budget, "alpha": (1 - DENSE) * budget}
+    along |= {name: np.array([found.between(name)(x) for x in DENSE]) for name in RANGES}
+    risks = np.asarray(predict(asked, **along).risk)
     share, risk = _lowest(DENSE, np.log(risks))
     still = problem(0.0, budget, spectrum, dimension=dimension)
     ridge = tuned(still, RIDGE, {"alpha": [budget]})["ridge"]

@@ -113,7 +113,7 @@ def _step_panel(exponent: float, scale: Scale) -> Panel:
     for width, (color, marker) in zip(shown(scale), LOOKS, strict=False):
         unit = chosen.between("step")(width) * (1 if exponent == MEAN_FIELD else root(width, d))
         at = [float(f"{factor * unit:.3g}") for factor in FACTORS[exponent]]
-        line = np.geomspace(at[0], at[-1], 25)
+        line = [float(x) for x in np.geomspace(at[0], at[-1], 25)]
         asked = partial(against_step, width=width, exponent=exponent, scale=scale)
         label = f"$N/d = {width:g}$"
         curves.append(Curve(label, asked, at=at, line=line, color=color, marker=marker))
@@ -145,7 +145,7 @@ def _width_panel(scale: Scale) -> Panel:
     found = {"best step": (partial(best, at, d), "blue", "o")}
     for exponent, (label, color, marker) in KEPT.items():
         found[label] = (partial(kept, at, d, exponent), color, marker)
-    line = np.geomspace(at[0], at[-1], 25)
+    line = [float(x) for x in np.geomspace(at[0], at[-1], 25)]
     curves = [
         Curve(
             label,

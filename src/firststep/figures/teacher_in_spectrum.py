@@ -11,9 +11,9 @@ problem, chosen by the theory at the dimension of the simulations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +65,8 @@ def best(exponent: float, teacher: str, dimension: int, steps: bool) -> Mapping[
     return {name: float(each[0]) for name, each in values.items()}
 
 
-class Along(NamedTuple):
+@dataclass(frozen=True)
+class Along:
     """Problems along an axis; between the nodes the logarithms of what is best are interpolated."""
 
     exponent: float
@@ -132,9 +133,9 @@ def _risks(scale: Scale) -> Panel:
         asked = Along(exponent, overlaps, nodes, scale.dimension)
         label = rf"one step, $A = {exponent:g}$"
         curves.append(Curve(label, asked, color=color, marker=marker, **lines))
-        still = no_step(f"no step, $A = {exponent:g}$", asked._replace(steps=False), **lines)
-        look = dict(color="grey" if exponent == WEAK else "pink", style="--")
-        curves.append(replace(still, **look))
+        still = no_step(f"no step, $A = {exponent:g}$", replace(asked, steps=False), **lines)
+        shade = "grey" if exponent == WEAK else "pink"
+        curves.append(replace(still, color=shade, style="--"))
     return Panel(curves, TEACHER, title="risk", yticks=(0.005, 0.01, *RISK_TICKS))
 
 
@@ -145,7 +146,7 @@ def _sides(scale: Scale) -> Panel:
         lines = _lines(nodes, scale, marker=marker)
         asked = Along(WEAK, partial(of_share, side=side), nodes, scale.dimension)
         curves.append(Curve(f"one step, {side}", asked, color=color, **lines))
-        still = asked._replace(steps=False)
+        still = replace(asked, steps=False)
         curves.append(no_step(f"no step, {side}", still, style="--", **lines))
     title = rf"risk, $A = {WEAK:g}$: teacher on a share"
     return Panel(curves, SHARE, title=title, yticks=RISK_TICKS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -53,8 +53,8 @@ def tuned(
     low, high = np.log10(np.array([ranges[name] for name in names])).T
 
     def risks(at: Float[Array, "points grid k"]) -> Float[Array, "points grid"]:
-        asked = {name: 10 ** at[..., i] for i, name in enumerate(names)}
-        found = np.asarray(predict(problem, **fixed, **asked).risk)
+        asked: dict[str, Any] = {name: 10 ** at[..., i] for i, name in enumerate(names)}
+        found = np.asarray(predict(problem, **{**fixed, **asked}).risk)
         return np.where(np.isfinite(found), np.log(found), np.inf)
 
     size = (high - low) / (FIRST[len(names)] - 1)
