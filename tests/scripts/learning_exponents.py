@@ -10,7 +10,7 @@ ours. The steps: of size 2 or with the spike u = 1.5, on n0 = n samples or on n0
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from firststep import Problem
 from firststep.figures.learning_exponents import CASES, SPIKE, Case
 from firststep.figures.tuned import tuned
 from firststep.theory.one_step.predict import predict
-from firststep.typing import Array, Float
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
 
 DIMENSION = 1000
 PLACES = np.array([0.25, 1.0, 4.0, 16.0])

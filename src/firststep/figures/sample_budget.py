@@ -162,11 +162,12 @@ FIGURE = Budget(
     title="A budget of samples: what the step should have and what the fit",
     source="firststep",
     caption=(
-        "More than half of the samples should go to the step: about two thirds to three quarters "
-        "for N(0, I), half to two thirds for j^-0.3, where the step cannot point at the teacher "
-        "however many it has; nearly all where samples are few. The minimum is flat to its right "
-        "and steep to its left: too few samples in the step cost most. Every split with a step is "
-        "better than no step with all samples in the fit (dashed)."
+        "Half of the samples or more should go to the step: from 4d on two thirds to three "
+        "quarters for N(0, I), half to three fifths for j^-0.3, where the step cannot point at the "
+        "teacher however many it has. With fewer samples the minimum is broad and further to the "
+        "right. A tenth of the budget more or less costs a few per cent; a step with a tenth of it "
+        "doubles the risk for N(0, I). Every split drawn is better than no step with all samples "
+        "in the fit (dashed)."
     ),
     panels=lambda scale: [*(panel(each, scale) for each in SPECTRA), Panel((), SPLIT)],
     quick=Scale(dimension=150, replicates=10, points=3),
