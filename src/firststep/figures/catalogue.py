@@ -37,6 +37,10 @@ NAMES = (
     "beyond-inputs",
     "beyond-multi-index",
     "steep-steps",
+    "learning-exponents",
+    "sample-budget",
+    "teacher-in-spectrum",
+    "step-transfer",
 )
 
 
