@@ -79,7 +79,7 @@ class Field(Word):
 
     @property
     def title(self) -> str:
-        return f"{self.label} {self.symbol}"
+        return f"{self.label} {self.symbol}".strip()
 
     @property
     def is_free_text(self) -> bool:
