@@ -104,7 +104,13 @@ def test_a_step_between_small_and_large(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    "own", [{"teacher_terms": "relu"}, {"inputs": "power-law:0.3", "teacher_overlaps": "top:0.1"}]
+    "own",
+    [
+        {"teacher_terms": "relu"},
+        pytest.param(
+            {"inputs": "power-law:0.3", "teacher_overlaps": "top:0.1"}, marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_the_single_file(
     context: BrowserContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, Any]

@@ -300,7 +300,7 @@ def _levels(problem: Problem) -> Json:
     names = {name: LINES[name].level for name in offered(LINES, problem) if LINES[name].level}
     bound = teacher_of(problem).moments.nonlinear_variance
     numbers = {"kernel_lower_bound": bound, "bayes_error_rate": problem.bayes_error_rate}
-    return {line: plain(numbers.get(name, name)) for line, name in names.items()}
+    return {line: plain(numbers[name]) if name in numbers else name for line, name in names.items()}
 
 
 def _besides(problem: Problem) -> Json:
