@@ -89,7 +89,7 @@ class PageProblem(Sent, Problem):
         """Networks and theory have dimensions of their own, and a list of components has one."""
         if "," in str(value):
             allowed = "a law such as top:0.1 in the explorer"
-            raise InvalidParameter("teacher_overlaps", allowed, value)
+            raise InvalidParameter("teacher-overlaps", allowed, value)
         return value
 
     @field_validator(*RANGES, mode="before")
