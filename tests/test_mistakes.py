@@ -83,6 +83,8 @@ def test_numbers_beyond_the_theory(
         ("--inputs power-law:0.3 --teacher-overlaps top:0", "teacher-overlaps"),
         ("--inputs power-law:0.3 --teacher-overlaps 0,0,0", "teacher-overlaps"),
         ("--inputs power-law:0.3 --teacher-overlaps 1,2 --dimension 30", "dimension"),
+        ("--inputs spectrum:ragged.csv", "inputs"),
+        ("--inputs spectrum:objects.npz", "inputs"),
         ("--teacher-overlaps bottom:0.1", "teacher-overlaps"),
         ("--inputs power-law:0.3 --teacher-terms relu", "teacher-terms"),
         ("--teacher-terms rleu", "teacher-terms"),
@@ -107,12 +109,46 @@ def test_data_that_is_none(
     ):
         np.save(tmp_path / f"{name}.npy", values)
     (tmp_path / "words.csv").write_text("1\nx\n")
+    (tmp_path / "ragged.csv").write_text("1,2\n3\n")
+    (tmp_path / "objects.npz").write_bytes(b"PK")
     (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY")
     monkeypatch.chdir(tmp_path)
     code, err = said(capsys, command, *COMMAND[1:], *words.split())
     assert code == 2
     assert err.startswith(f"error: {parameter} must be ")
     assert len(err.splitlines()) == 1
+    assert "usecols" not in err  # what a reader advises, and nobody here can do
+    assert "allow_pickle" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--flip 0.6 --labels sign", "flip must be a number from 0 to below 0.5; got 0.6"),
+        ("--flip -1 --labels sign", "flip must be a number from 0 to below 0.5; got -1"),
+        ("--flip x --labels sign", "flip must be a number from 0 to below 0.5; got x"),
+        (
+            "--inputs two-level:4:0.5 --teacher-overlaps 1,2",
+            "dimension must be 2, the number of components of the teacher; got inf",
+        ),
+        (
+            "--inputs two-level:4:0.5 --teacher-overlaps 1,2,3",
+            "dimension must be 3, the number of components of the teacher; got inf",
+        ),
+    ],
+)
+def test_what_is_allowed_is_said(
+    capsys: pytest.CaptureFixture[str], words: str, message: str
+) -> None:
+    code, err = said(capsys, *COMMAND, *words.split())
+    assert code == 2
+    assert err.startswith(f"error: {message}")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_teacher_that_says_nothing_is_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["predict", "--student", "tanh", "--teacher", "0", "--alpha", "2", "--beta", "1"]
+    assert said(capsys, *words) == (0, "")
 
 
 def test_sizes_that_do_not_exist_are_refused_in_arrays_too() -> None:

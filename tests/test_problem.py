@@ -76,7 +76,7 @@ def make(**changes: object) -> Problem:
         (dict(loss="logistc"), ["loss", "did you mean logistic"]),
         (dict(labels="signs"), ["labels", "did you mean sign"]),
         (dict(labels="sign", flip=0.5), ["flip", "below 0.5"]),
-        (dict(labels="sign", flip=-0.1), ["flip", ">= 0"]),
+        (dict(labels="sign", flip=-0.1), ["flip", "from 0 to below 0.5"]),
         (dict(flip=0.1), ["flip", "0 with labels real", "try labels sign"]),
         (dict(threshold=0.1), ["threshold", "0 with labels real"]),
         (dict(labels="sign", threshold="x"), ["threshold", "x"]),

@@ -299,7 +299,7 @@ def test_dimensions_without_a_theory() -> None:
         structure_of(make(inputs="power-law:0.3"))
     with pytest.raises(InvalidParameter, match="dimension must be at most 1e"):
         structure_of(make(inputs="power-law:0.3", dimension=10 * LARGEST))
-    with pytest.raises(InvalidParameter, match="must be 2 components; got 5"):
+    with pytest.raises(InvalidParameter, match="dimension must be 5, the number of components"):
         structure_of(make(inputs="two-level:4:0.2", teacher_overlaps=[1, 2, 3, 4, 5]))
 
 

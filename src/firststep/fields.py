@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from firststep.activations import Activation, activation
@@ -42,9 +43,14 @@ _named = lru_cache(maxsize=1024)(_activation)  # a grid integrates its activatio
 
 def flip_of(value: object) -> float:
     """The probability of a flip."""
-    flip = number("flip", value, 0)
-    if not flip < 0.5:
+    hint = ""
+    try:
+        flip = number("flip", value, 0)
+    except InvalidParameter:
+        flip = math.nan
+    if flip >= 0.5:
         hint = "at 0.5 a label says nothing; beyond it, its opposite"
+    if not flip < 0.5:
         raise InvalidParameter("flip", "a number from 0 to below 0.5", value, hint)
     return flip
 

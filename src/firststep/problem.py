@@ -221,7 +221,8 @@ class Problem(Record):
         """Say so if it is one, where only ridge regression on real labels is known."""
         for name in self.beyond_plain():
             given = str(plain_value(getattr(self, name)))
-            raise InvalidParameter(name.replace("_", "-"), allowed, given, hint)
+            default = str(LATER[name]).lower() or "none"
+            raise InvalidParameter(name.replace("_", "-"), f"{allowed}, {default}", given, hint)
 
     @property
     def ridges(self) -> tuple[float, ...]:

@@ -57,6 +57,7 @@ def structure_of(problem: Asked) -> Structure | None:
         raise InvalidParameter("inputs", allowed, str(law), hint)
     if problem.dimension == math.inf:
         values, masses = _limit_of(law)
+        _refuse_no_size(law, overlaps)
         squares = overlaps.squares(np.cumsum(masses), masses)
         if squares.shape != values.shape:
             raise _wrong_length(squares.size, values.size)
@@ -96,6 +97,13 @@ def _limit_of(law: StructuredInputs) -> tuple[Float[Array, " s"], Float[Array, "
         hint = f"the eigenvalues of {law} are not bounded as d grows"
         raise InvalidParameter("dimension", f"a finite one with inputs {law}", "inf", hint)
     return found
+
+
+def _refuse_no_size(law: StructuredInputs, overlaps: TeacherOverlaps) -> None:
+    """A component for every eigenvector is one of finitely many; those of a file have their own."""
+    if law.dimension is None and overlaps.dimension is not None:
+        allowed = f"{overlaps.dimension}, the number of components of the teacher"
+        raise InvalidParameter("dimension", allowed, "inf")
 
 
 def _wrong_length(given: int, wanted: int) -> InvalidParameter:

@@ -297,7 +297,7 @@ def test_networks_of_random_features() -> None:
         ({"ridge": (0.1, 1.0)}, "ridge must be a single value"),
         ({"ridge": 0.0}, "ridge must be a number > 0"),
         ({"teacher": "relu"}, "teacher must be of Gaussian mean zero"),
-        ({"loss": "huber:1"}, "loss must be left at its default here"),
+        ({"loss": "huber:1"}, "loss must be left at its default here, square; got huber"),
     ],
 )
 def test_refusals(changes: dict[str, object], words: str) -> None:

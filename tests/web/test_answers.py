@@ -421,5 +421,52 @@ def test_the_page_asks_for_inputs_components_and_terms() -> None:
     own = dict(inputs="two-level:4:0.2", teacher_overlaps="top:0.1", teacher_terms="")
     made = asked.PageProblem.of({**PROBLEM, **own})
     assert made.to_dict() == Problem(**PROBLEM, **own).to_dict()
-    with pytest.raises(InvalidParameter, match="equal or random with inputs gaussian"):
-        asked.PageProblem.of({**PROBLEM, "teacher_overlaps": "top:0.1"})
+    for wrong, message in (
+        ({"teacher_overlaps": "top:0.1"}, "equal or random with inputs gaussian"),
+        ({**own, "teacher_overlaps": "1,0,2"}, "a law such as top:0.1 in the explorer"),
+        ({**own, "teacher_overlaps": "file"}, "another than file"),
+        ({**own, "teacher_terms": "relu"}, "none with inputs two-level"),
+    ):
+        with pytest.raises(InvalidParameter, match=message):
+            asked.PageProblem.of({**PROBLEM, **wrong})
+    for given, name in (
+        ({"inputs": "power-law:0.3"}, "dimension"),
+        ({"teacher_terms": "z,z,z,z"}, "teacher-terms"),
+        ({"step_exponent": 0.7}, "step-exponent"),
+    ):
+        with pytest.raises(InvalidParameter, match=f"^{name} must be"):
+            answers.point({"problem": {**PROBLEM, **given}})
+
+
+def test_a_point_of_several_terms_has_an_alignment_with_each() -> None:
+    """And the bound is that of all terms, on the curve and the map too."""
+    fields = {**PROBLEM, "teacher_terms": "relu,0.5*tanh(2*z) + 0.1*z"}
+    found = predict(Problem(**fields))
+    rows = {row["name"]: row for row in answers.point({"problem": fields})["values"]}
+    told = [rows[f"alignment_{number}"] for number in (1, 2, 3)]
+    assert [row["value"] for row in told] == pytest.approx(found.alignments.tolist(), rel=1e-12)
+    assert len({round(row["value"], 3) for row in told}) == 3
+    ends = ("with 1: sin", "with 2: relu", "with 3: 0.5*tanh(2*z) + …")
+    assert all(row["label"].endswith(end) for row, end in zip(told, ends, strict=True))
+    assert "alignment" not in rows
+    bound = rows["kernel_lower_bound"]["value"]
+    assert bound > Problem(**fields).kernel_lower_bound
+    level = answers.curve({**CURVE, "problem": fields, "points": 2})["levels"]["kernel-bound"]
+    side = {"from": 1.0, "to": 2.0, "scale": "log", "count": 2}
+    sides = {"x": {**side, "axis": "alpha"}, "y": {**side, "axis": "alpha0"}, "rows": [0]}
+    ratio, risk = (
+        answers.map_({"problem": fields, **sides, "quantity": name})["values"][0][0]
+        for name in ("ratio", "risk")
+    )
+    assert bound == found.kernel_lower_bound == level == pytest.approx(risk / ratio, rel=1e-12)
+
+
+@pytest.mark.parametrize("changes", [{"inputs": "two-level:4:0.2"}, {"teacher_terms": "relu"}])
+def test_weights_that_no_theory_knows_are_drawn_all_the_same(changes: dict[str, Any]) -> None:
+    found = answers.weights({"problem": {**PROBLEM, **changes}, "dimension": 40})
+    assert len(found["values"]) == 40
+    assert (found["edge"], found["outlier"]) == (None, None)
+    assert "inputs N(0, I)" in found["notes"][0]
+    still = answers.weights({"problem": {**PROBLEM, **changes, "step": 0.0}, "dimension": 40})
+    assert still["notes"] == []  # no data has touched them
+    assert still["edge"][1] == pytest.approx(2, rel=1e-3)

@@ -23,6 +23,13 @@ VALUES = {  # of every law one, and of the numbers that may be switched off
     "threshold": [0.0, 0.3],
     "noise": [0.0, 0.4],
 }
+OF_THE_DATA = {  # the fields that inputs decide on
+    "teacher_overlaps": ["equal", "top:0.3", "bottom:0.4", "decay:0.7", "rise:2"],
+    "teacher_terms": ["", "relu"],
+}
+INPUTS = {"gaussian": "gaussian", "power-law": "power-law:0.2", "two-level": "two-level:3:0.4"}
+LAWS = {**LABELS, **INPUTS}
+BY_LABELS, BY_INPUTS = [("labels", n) for n in LABELS], [("inputs", n) for n in INPUTS]
 KINDS_OF: dict[str, dict[str, Any]] = {
     "ridge": {},
     "loss": {"loss": "huber:0.7"},
@@ -41,12 +48,15 @@ def test_the_values_tried_are_all_there_are() -> None:
     assert set(FIELDS["loss"].parameters) == with_number
 
 
-@pytest.mark.parametrize("labels", LABELS)
-@pytest.mark.parametrize("name", VALUES)
-def test_the_page_offers_what_the_library_takes(labels: str, name: str) -> None:
-    limit = meaning.rules()["with_labels"][labels].get(name)
-    trial = {**PROBLEM, "student": "relu", "noise": 0.0, "labels": LABELS[labels]}
-    for value in VALUES[name]:
+@pytest.mark.parametrize(("by", "law"), [*BY_LABELS, *BY_INPUTS])
+@pytest.mark.parametrize("name", [*VALUES, *OF_THE_DATA])
+def test_the_page_offers_what_the_library_takes(by: str, law: str, name: str) -> None:
+    limit = meaning.rules()["limits"][by][law].get(name)
+    trial = {**PROBLEM, "student": "relu", "noise": 0.0, "dimension": 40, by: LAWS[law]}
+    if (name in OF_THE_DATA) != (by == "inputs"):
+        assert limit is None
+        return
+    for value in [*VALUES.get(name, []), *OF_THE_DATA.get(name, [])]:
         held = value.split(":")[0] if isinstance(value, str) else value
         is_offered = limit is None or held in limit["allowed"]
         try:
@@ -62,15 +72,17 @@ def test_the_page_offers_what_the_library_takes(labels: str, name: str) -> None:
 
 
 def test_first_values_of_parameters_are_problems() -> None:
-    for name in ("loss", "labels", "noise_law"):
-        for law in FIELDS[name].parameters:
-            text = meaning._text(FIELDS[name], law)
+    """And so are the ends of their sliders."""
+    for name in ("loss", "labels", "noise_law", "inputs", "teacher_overlaps"):
+        for law, several in FIELDS[name].parameters.items():
             given: dict[str, Any] = {"labels": "sign"} if name == "labels" else {}
-            made = Problem(**{**PROBLEM, "noise": 0.0, **given, name: text})
+            given |= {"inputs": "power-law:0.3"} if name == "teacher_overlaps" else {}
+            made = Problem(**{**PROBLEM, "noise": 0.0, **given, name: meaning._text(name, law)})
             assert str(getattr(made, name)).split(":")[0] == law
-            low, high = FIELDS[name].parameters[law].slider or (None, None)
-            for end in [] if low is None else [low, high]:
-                Problem(**{**PROBLEM, "noise": 0.0, **given, name: f"{law}:{end}"})
+            for place in (0, 1):  # of a text that is its first value
+                ends = [(each.slider or (each.default,) * 2)[place] for each in several]
+                text = ":".join(map(str, [law, *ends]))
+                Problem(**{**PROBLEM, "noise": 0.0, **given, name: text})
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -53,8 +53,16 @@ def read_array(path: Path, key: str | None) -> tuple[Any, list[str]]:
         ) from None
     except Exception as error:  # broken files fail in as many ways as there are readers
         raise InvalidParameter(
-            "inputs", f"a valid {suffix} file of numbers", str(path), shown(str(error), 160)
+            "inputs", f"a valid {suffix} file of numbers", str(path), _wrong_with(error)
         ) from None
+
+
+def _wrong_with(error: Exception) -> str:
+    """What a reader of files says, without its advice to programmers."""
+    text = str(error)
+    if "pickle" in text:
+        return "it is damaged, or holds objects of Python"
+    return shown(text.partition("; use `usecols`")[0], 160)
 
 
 def _read_npz(path: Path, key: str | None) -> Any:

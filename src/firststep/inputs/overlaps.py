@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # file: those in the second column of a spectrum
 _PLAIN, _SHARES, _POWERS = ("equal", "random", "file"), ("top", "bottom"), ("decay", "rise")
 _KINDS = (*_PLAIN, *_SHARES, *_POWERS)
+LAWS = tuple(kind for kind in _KINDS if kind != "file")  # that need no array
 _STEEPEST = 10.0  # exponent
 ALLOWED = (
     "equal, random, top:SHARE, bottom:SHARE, decay:B, rise:B (components j^-B/2, j^B/2), or "

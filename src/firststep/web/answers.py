@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from firststep.errors import InvalidParameter, NotConverged, NotEnoughMemory
+from firststep.label_faults import LATER
 from firststep.problem import Problem
 from firststep.results import plain
 from firststep.simulation.running.layer import first_layer
@@ -35,11 +36,14 @@ from firststep.web.curves import (
     without_step,
 )
 from firststep.web.meaning import kind_of, offered
-from firststep.web.words import LINES, QUANTITIES, SPLIT, WORDS
+from firststep.web.words import LINES, QUANTITIES, SPLIT, WORDS, Word
 
 if TYPE_CHECKING:
+    from firststep.activations import Activation
     from firststep.typing import Array, Float
 
+ALIGNMENT = "alignment_"  # and a number: with the direction of that term of the teacher
+LONGEST_TERM = 16  # characters of a term beside its number
 ROUNDING = 1e-12  # of the power of the teacher: what is smaller is shown as 0
 LARGEST_MEMORY = 2 * 10**9  # bytes of one replicate, less than a worker may have
 LARGEST_WORK = 2e14  # operations of one simulation: some hours of one core
@@ -67,9 +71,10 @@ ERRORS = (
     "quadrature_error",
 )  # shown however small they are
 NO_SPECTRUM = (
-    "The edge and the outlier are predicted for steps on real labels with Gaussian noise; "
-    "the bars are those of one network all the same."
+    "The edge and the outlier are predicted for inputs N(0, I), teachers of one direction, and "
+    "steps on real labels with Gaussian noise; the bars are those of one network all the same."
 )
+DIRECTION = "The cosine between the direction that the step learned and that of this term: {}."
 Asked = TypeVar("Asked", bound=Request)
 
 
@@ -179,6 +184,8 @@ def density(kappa: Float[Array, " nodes"]) -> list[float]:
 def _value(found: Prediction, name: str) -> float | None:
     if name == "random_features_error_rate":
         value = float(without_step(found.problem, {}).error_rate)
+    elif name.startswith(ALIGNMENT):
+        value = float(found.alignments[int(name.removeprefix(ALIGNMENT)) - 1])
     else:
         value = float(getattr(found, name))
     total = found.problem.teacher.moments.second_moment
@@ -197,9 +204,30 @@ def point_words(problem: Problem) -> dict[str, list[Json]]:
     off_scale = AGAINST_THE_TEACHER if problem.loss.is_margin else ()
     names = (name for name in POINT_VALUES[kind_of(problem)] if name not in off_scale)
     return {
-        "values": [words[name].about() for name in names],
+        "values": [each for name in names for each in _rows(words[name], problem)],
         "split": [{**word.about(), "anchor": "split"} for word in SPLIT.values()],
     }
+
+
+def _rows(word: Word, problem: Problem) -> list[Json]:
+    """One row a number; of several terms an alignment with the direction of each."""
+    if word.name != "alignment" or not problem.teacher_terms:
+        return [word.about()]
+    return [
+        {
+            **word.about(),
+            "name": f"{ALIGNMENT}{number}",
+            "label": f"{word.label} with {number}: {shortened(term)}",
+            "explanation": DIRECTION.format(term),
+        }
+        for number, term in enumerate((problem.teacher, *problem.teacher_terms), 1)
+    ]
+
+
+def shortened(term: Activation) -> str:
+    """A name, or the beginning of an expression."""
+    text = str(term)
+    return text if len(text) <= LONGEST_TERM else f"{text[:LONGEST_TERM]}…"
 
 
 @_answers(asked.Weights)
@@ -230,13 +258,15 @@ def weights(wanted: asked.Weights) -> Json:
 
 
 def _layer_alone(problem: Problem) -> Problem:
-    """The first layer does not know how the readout is fitted."""
+    """The first layer does not know how the readout is fitted, nor without a step any data."""
+    if not problem.takes_step:
+        return problem.replace(**LATER)
     return problem.replace(loss="square", intercept=False)
 
 
 def why_no_spectrum(problem: Problem) -> str:
     """What speaks against a prediction of the singular values; nothing, as a rule."""
-    return "" if _layer_alone(problem).is_plain else NO_SPECTRUM
+    return NO_SPECTRUM if _layer_alone(problem).beyond_plain() else ""
 
 
 @_answers(asked.Map)
@@ -246,7 +276,7 @@ def map_(wanted: asked.Map) -> Json:
     fields = {across.name: across.values[None, :], up.name: up.values[wanted.rows][:, None]}
     found = predicted(wanted.problem, fields)
     if wanted.quantity == "ratio":
-        values = np.asarray(found.risk) / wanted.problem.kernel_lower_bound
+        values = np.asarray(found.risk) / found.kernel_lower_bound
     elif wanted.quantity == "error_gain":
         still = np.asarray(without_step(wanted.problem, fields).error_rate)
         values = still - np.asarray(found.error_rate)

@@ -14,9 +14,10 @@ from firststep.errors import InvalidParameter
 from firststep.label_faults import LATER
 from firststep.problem import Problem
 from firststep.results import LOSSES
+from firststep.theory.teacher import teacher_of
 from firststep.web.checked import Json, Request, Sent, one_of, whole_number
 from firststep.web.meaning import refuse_meaningless
-from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, QUANTITIES
+from firststep.web.words import FIELDS, LINES, MAP_QUANTITIES, MODELS, OPTIONS, QUANTITIES
 
 if TYPE_CHECKING:
     from firststep.numerics.batches import Places
@@ -28,8 +29,6 @@ PREDICTED_LINES = tuple(name for name, line in LINES.items() if not line.level)
 MEASURED = ("risk", "training_error", "alignment", *LOSSES)  # of a network
 TEXTS = tuple(name for name, field in FIELDS.items() if field.is_free_text)
 LAWS = tuple(name for name, field in FIELDS.items() if field.kind == "law")
-
-INPUTS = ("gaussian", "power-law", "two-level")  # laws that are in no file and have a theory
 
 # Bounds, so that no request takes minutes or gigabytes: on texts, on numbers that enter sizes or
 # quadratures, on grids, on simulations.
@@ -79,9 +78,18 @@ class PageProblem(Sent, Problem):
     @classmethod
     def _no_file(cls, value: object) -> object:
         """Whoever reaches the page may not look at the files of this machine."""
-        if str(value).partition(":")[0].strip().lower() not in INPUTS:
+        if str(value).partition(":")[0].strip().lower() not in OPTIONS["inputs"]:
             allowed = "gaussian, power-law:A or two-level:RATIO:SHARE in the explorer"
-            raise InvalidParameter("inputs", allowed, value)
+            raise InvalidParameter("inputs", allowed, value, "no file is read for the page")
+        return value
+
+    @field_validator("teacher_overlaps", mode="before")
+    @classmethod
+    def _no_list(cls, value: object) -> object:
+        """Networks and theory have dimensions of their own, and a list of components has one."""
+        if "," in str(value):
+            allowed = "a law such as top:0.1 in the explorer"
+            raise InvalidParameter("teacher-overlaps", allowed, value)
         return value
 
     @field_validator(*RANGES, mode="before")
@@ -252,7 +260,10 @@ class Map(Request):
         if self.x.axis == self.y.axis:
             raise InvalidParameter("y.axis", "another than x.axis", self.y.axis)
         refuse_meaningless(self.quantity, MAP_QUANTITIES, self.problem)
-        if self.quantity == "ratio" and self.problem.kernel_lower_bound <= NO_BOUND:
+        if (
+            self.quantity == "ratio"
+            and teacher_of(self.problem).moments.nonlinear_variance <= NO_BOUND
+        ):
             allowed, hint = "risk or gain for a linear teacher", "its kernel lower bound is 0"
             raise InvalidParameter("quantity", allowed, self.quantity, hint)
         return self

@@ -59,9 +59,19 @@ def levels_of(wanted: asked.Curve, found: Prediction) -> Json:
     for name in offered(LINES, wanted.problem):
         level = LINES[name].level
         if level and wanted.quantity in LINES[name].quantities:
-            source = wanted.problem if hasattr(wanted.problem, level) else found
-            told[name] = plain(getattr(source, level))
+            told[name] = plain(level_of(level, found))
     return told
+
+
+def level_of(name: str, found: Prediction) -> float | Float[Array, "*shape"]:
+    """A number where it is the same at every point: that of the problem, if it has one; but its
+    bound is that of the first term of the teacher.
+    """
+    value = getattr(found, name)
+    if isinstance(value, float):
+        return value
+    level: float | Float[Array, "*shape"] = getattr(found.problem, name, value)
+    return level
 
 
 def band_of(wanted: asked.Curve, axis: asked.Axis, found: Prediction) -> Json | None:

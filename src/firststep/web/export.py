@@ -26,8 +26,10 @@ from firststep.theory.one_step.model_error import FLAGGED
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.one_step.question import BULKS
+from firststep.theory.teacher import teacher_of
 from firststep.web import answers, takeaway
 from firststep.web.about import about
+from firststep.web.answers import ALIGNMENT
 from firststep.web.asked import AXES
 from firststep.web.checked import Json
 from firststep.web.curves import LEAST_OF_A_BAND
@@ -168,6 +170,7 @@ class Chunk:
             **{f"still_{name}": getattr(still, name) for name in self._fitted("random-features")},
             **self._levels(exact),
             **self._gain(exact, still),
+            **self._alignments(exact),
             **self._errors(exact, still),
             **self._functions(exact),
             **self._weights(fixed, step),
@@ -190,6 +193,13 @@ class Chunk:
             return {}
         without = np.asarray(still.error_rate)[:, None, :]  # whatever the step
         return {"error_gain": without - np.asarray(exact.error_rate)}
+
+    def _alignments(self, exact: Prediction) -> dict[str, Array]:
+        """With the direction of each term of the teacher, if there are several."""
+        if not self.problem.teacher_terms:
+            return {}
+        columns = np.moveaxis(exact.alignments, -1, 0)
+        return {f"{ALIGNMENT}{number}": each for number, each in enumerate(columns, 1)}
 
     def _errors(self, exact: Prediction, still: Prediction) -> dict[str, Array]:
         """Finite-size errors; at d = infinity they would take ten times as long as all the rest."""
@@ -288,15 +298,17 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
 def _levels(problem: Problem) -> Json:
     """By their lines: a number, or the name of an array."""
     names = {name: LINES[name].level for name in offered(LINES, problem) if LINES[name].level}
-    return {
-        line: plain(getattr(problem, name)) if hasattr(problem, name) else name
-        for line, name in names.items()
-    }
+    bound = teacher_of(problem).moments.nonlinear_variance
+    numbers = {"kernel_lower_bound": bound, "bayes_error_rate": problem.bayes_error_rate}
+    return {line: plain(numbers[name]) if name in numbers else name for line, name in names.items()}
 
 
 def _besides(problem: Problem) -> Json:
     """What is said of a point besides the quantities: a number, or the name of an array."""
     told = {LINES[name].level: value for name, value in _levels(problem).items()}
+    if problem.teacher_terms:
+        names = (f"{ALIGNMENT}{number + 1}" for number in range(1 + len(problem.teacher_terms)))
+        told |= {name: name for name in names}
     if kind_of(problem) == "classes":
         return {**told, "random_features_error_rate": "still_error_rate"}
     return {**told, "random_features_risk": "still_risk"}

@@ -6,11 +6,12 @@ the reason that the page shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 
 from firststep.errors import Fault, InvalidParameter
 from firststep.problem import Problem
+from firststep.structure import structure_of
 from firststep.theory.loss_numbers import has_other_loss
 from firststep.web.checked import Json
 from firststep.web.words import FIELDS, QUANTITIES, Field, Line, Quantity
@@ -20,7 +21,12 @@ from firststep.web.words import FIELDS, QUANTITIES, Field, Line, Quantity
 # them so, or None where they always are.
 FAST: Json = {"loss": "square", "intercept": False}
 SPREAD = {"sign": "noise", "logit": None}
-_TRIAL: Json = {"student": "tanh", "teacher": "z", "alpha": 1.0, "beta": 1.0}  # nothing against it
+SPECTRA = tuple(name for name in FIELDS["inputs"].options if name != "gaussian")  # slow at finite d
+DECIDING = ("labels", "inputs")  # fields whose law says which values others may have
+_TRIAL: Json = {  # nothing speaks against it
+    **{"student": "tanh", "teacher": "z", "alpha": 1.0, "beta": 1.0},
+    "dimension": 100,  # a power law has no limit
+}
 
 
 def kind_of(problem: Problem) -> str:
@@ -52,34 +58,34 @@ def refuse_meaningless(given: str, words: Mapping[str, Quantity], problem: Probl
 
 @cache
 def usable(name: str) -> tuple[str | float, ...]:
-    """The options of a field; of a law those that go with some labels."""
+    """The options of a field; of a law those that have a place in some problem."""
     field = FIELDS[name]
-    if field.kind != "law" or name == "labels":
+    if field.kind != "law" or name in DECIDING:
         return field.options
-    texts = [_text(FIELDS["labels"], str(each)) for each in FIELDS["labels"].options]
-
-    def has_place(option: str | float) -> bool:
-        return any(_fault(name, _text(field, str(option)), labels) is None for labels in texts)
-
-    return tuple(filter(has_place, field.options))
+    return tuple(o for o in field.options if any(_has_place(field, o, by) for by in DECIDING))
 
 
 @cache
 def rules() -> Json:
-    """For every law of the labels the fields that have fewer values with it, and why."""
-    labels = {str(name): _text(FIELDS["labels"], str(name)) for name in FIELDS["labels"].options}
-    others = [field for field in FIELDS.values() if field.name not in ("labels", *_TRIAL)]
-    limits = {
-        name: {field.name: limit for field in others if (limit := _limit(field, text))}
-        for name, text in labels.items()
+    """For every law of what decides the fields that have fewer values with it, and why."""
+    labels = FIELDS["labels"].options
+    binary = [n for n in labels if Problem(**_TRIAL, labels=_text("labels", n)).labels.is_binary]
+    limits = {decider: _limits(decider) for decider in DECIDING}
+    slow = {"fast": FAST, "spread": SPREAD, "spectra": SPECTRA}
+    return {**slow, "binary": binary, "limits": limits}
+
+
+def _limits(decider: str) -> Json:
+    others = [field for field in FIELDS.values() if field.name not in (*DECIDING, *_TRIAL)]
+    return {
+        str(law): {each.name: limit for each in others if (limit := _limit(each, decider, law))}
+        for law in FIELDS[decider].options
     }
-    binary = [n for n, text in labels.items() if Problem(**_TRIAL, labels=text).labels.is_binary]
-    return {"fast": FAST, "spread": SPREAD, "binary": binary, "with_labels": limits}
 
 
-def _limit(field: Field, labels: str) -> Json | None:
-    """The values that are left of a field, if they are not all."""
-    values = dict(_tried(field, labels))
+def _limit(field: Field, decider: str, law: str | float) -> Json | None:
+    """The values that a law leaves of a field, if they are not all."""
+    values = {each: _fault(field.name, each, decider, law) for each in _tried(field, decider)}
     faults = [fault for fault in values.values() if fault is not None]
     if not faults:
         return None
@@ -88,29 +94,40 @@ def _limit(field: Field, labels: str) -> Json | None:
     return {"allowed": [name for name, fault in values.items() if fault is None], "why": why}
 
 
-def _tried(field: Field, labels: str) -> Iterator[tuple[str | float, Fault | None]]:
-    """Values of a field, and what the library has against each."""
+def _tried(field: Field, decider: str) -> tuple[str | float, ...]:
+    """Values of a field, of those that some law of what decides has a place for."""
+    values: tuple[str | float, ...] = ()
     if field.kind == "law":
-        for name in map(str, usable(field.name)):
-            yield name, _fault(field.name, _text(field, name), labels)
+        values = field.options
+    elif field.kind == "text":
+        values = (str(field.default), *field.options[:1])
     elif field.kind == "number" and field.slider is not None and field.slider[0] <= 0:
-        for value in (0.0, field.slider[1]):  # what can be switched off
-            yield value, _fault(field.name, value, labels)
+        values = (0.0, field.slider[1])  # what can be switched off
+    return tuple(each for each in values if _has_place(field, each, decider))
 
 
-def _text(field: Field, name: str) -> str:
-    """A law with the first value of its parameter."""
+def _has_place(field: Field, option: str | float, decider: str) -> bool:
+    return any(_fault(field.name, option, decider, law) is None for law in FIELDS[decider].options)
+
+
+def _text(name: str, option: str | float) -> str | float:
+    """A law with the first values of its parameters."""
+    field = FIELDS[name]
     own = {**FIELDS["loss"].parameters, **field.parameters}  # losses of the step are losses
-    if name not in own:
-        return name
-    value = own[name].default
-    return f"{name}:{value}" if isinstance(value, str) else f"{name}:{value:g}"
+    if not isinstance(option, str) or option not in own:
+        return option
+    values = (each.default for each in own[option])
+    return ":".join([option, *(v if isinstance(v, str) else f"{v:g}" for v in values)])
 
 
-def _fault(name: str, value: object, labels: str) -> Fault | None:
+def _fault(name: str, option: str | float, decider: str, law: str | float) -> Fault | None:
+    """What the library has against a value of a field where another field says what goes."""
     try:
-        Problem(**{**_TRIAL, "labels": labels, name: value})
+        made = Problem(**{**_TRIAL, decider: _text(decider, law), name: _text(name, option)})
     except InvalidParameter as error:
         own = (fault for fault in error.faults if fault.parameter.replace("-", "_") == name)
         return next(own, None)
+    default = FIELDS[name].default
+    if name == "teacher_overlaps" and option != default and structure_of(made) is None:
+        return Fault(name, f"{default} with inputs {law}", str(option), "they have no axes")
     return None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import pydantic
 
 from firststep import activations, label_laws, noise_laws, readouts
+from firststep.inputs import overlaps
 from firststep.label_faults import LATER
 from firststep.losses import LOSSES
 from firststep.problem import Problem
@@ -37,8 +38,8 @@ class Word(Record):
 
 
 class Parameter(Record):
-    """What stands behind the name of a law, huber:1: its first value, and the ends of its slider;
-    a text has none.
+    """A number or a text behind the name of a law, as 1 in huber:1: its first value, and the ends
+    of its slider; a text has none.
     """
 
     symbol: str
@@ -49,6 +50,14 @@ class Parameter(Record):
     def about(self) -> Json:
         low, high = self.slider or (None, None)
         return {**self.model_dump(mode="json", exclude={"slider"}), "low": low, "high": high}
+
+
+def _as_several(source: object) -> object:
+    """Most laws have one parameter, and so one table of it."""
+    return (source,) if isinstance(source, dict) else source
+
+
+Parameters = Annotated[tuple[Parameter, ...], pydantic.BeforeValidator(_as_several)]
 
 
 class Field(Word):
@@ -66,11 +75,11 @@ class Field(Word):
     options: tuple[float | str, ...] = ()
     bounds: tuple[float, float] | None = None
     axis: bool = False
-    parameters: dict[str, Parameter] = pydantic.Field(default_factory=dict)  # of laws, by name
+    parameters: dict[str, Parameters] = pydantic.Field(default_factory=dict)  # of laws, by name
 
     @property
     def title(self) -> str:
-        return f"{self.label} {self.symbol}"
+        return f"{self.label} {self.symbol}".strip()
 
     @property
     def is_free_text(self) -> bool:
@@ -78,7 +87,9 @@ class Field(Word):
 
     def about(self) -> Json:
         low, high = self.slider or (None, None)
-        parameters = {name: each.about() for name, each in self.parameters.items()}
+        parameters = {
+            name: [each.about() for each in several] for name, several in self.parameters.items()
+        }
         ends = {"low": low, "high": high}
         # A link leaves out what came later, where it is at its default.
         return {**super().about(), **ends, "parameters": parameters, "later": self.name in LATER}
@@ -114,8 +125,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "step_loss": tuple(LOSSES),
     "labels": label_laws.KINDS,
     "noise_law": noise_laws.KINDS,
-    "inputs": ("gaussian", "power-law:0.3", "two-level:4:0.2"),
-    "teacher_overlaps": ("equal", "random", "top:0.1", "bottom:0.5", "decay:1", "rise:1"),
+    "inputs": ("gaussian", "power-law", "two-level"),  # those of no file that have a theory
+    "teacher_overlaps": overlaps.LAWS,
     "teacher_terms": ("relu", "relu,tanh"),
 }
 _TOLD: dict[str, dict[str, Any]] = tomllib.loads(

@@ -159,4 +159,4 @@ def _from_the_limit(limit: float, finite: float, more: float, told: str) -> Mode
     gap = abs(finite - limit) + more * abs(finite)
     side = "above" if finite > limit else "below"
     reason = f"networks of d = {NEARBY} are {side} the limit{told}"
-    return ModelError(gap / abs(limit), reason)
+    return ModelError(gap / abs(limit) if limit else math.nan, reason)

@@ -143,8 +143,12 @@ class Model(NamedTuple):
 def refuse_unknown(fields: Mapping[str, object]) -> None:
     """Say so if a field cannot be given as an array."""
     for name in fields:
-        if name in ("reuse", "steps", "batches", "inputs", "teacher_terms"):
+        if name in ("reuse", "steps", "batches"):
             raise InvalidParameter(name, "left out of predict", fields[name], _COVERED)
+        if name in Problem.model_fields and name not in NUMERIC:
+            allowed = "a field of the problem, which is one of all points"
+            hint = f"try predict(problem.replace({name}=…))"
+            raise InvalidParameter(name, allowed, fields[name], hint)
         if name not in NUMERIC:
             allowed = "one of " + ", ".join(NUMERIC)
             raise InvalidParameter(name, allowed, fields[name], nearest(name, NUMERIC))

@@ -28,7 +28,9 @@ export class Controls {
     this.fields = [];
     const host = nodeById('fields');
     const named = new Map(tools.about.fields.map((field) => [field.name, field]));
-    this.idle = buildNode('p', { class: 'why', hidden: true }); // on what has no meaning now
+    // On what has no meaning now, beneath the field whose law says so.
+    this.idle = new Map(Object.keys(tools.about.rules.limits)
+      .map((by) => [by, buildNode('p', { class: 'why', hidden: true })]));
     for (const { title, fields } of tools.about.groups) {
       const set = buildNode('fieldset', {}, buildNode('legend', {}, title));
       for (const field of fields.map((name) => named.get(name))) {
@@ -37,7 +39,7 @@ export class Controls {
         if (isFixed) control.disable(offlineReason);
         this.fields.push(control);
         set.append(control.node);
-        if (field.name === 'labels') set.append(this.idle);
+        if (this.idle.has(field.name)) set.append(this.idle.get(field.name));
       }
       host.append(set);
     }
@@ -96,15 +98,18 @@ export class Controls {
     });
   }
 
-  // What has no meaning with these labels is not in the way, and is said to be so.
+  // What has no meaning with these labels or inputs is not in the way, and is said to be so.
   showIdle(state) {
     const idle = this.fields.filter(({ field }) => isIdle(field.name, state, this.about));
     for (const control of this.fields) control.node.hidden = idle.includes(control);
-    const reasons = idle.map(({ field }) => (
-      buildNode('span', { title: limitOf(field.name, state, this.about).why }, field.label)));
-    const apart = reasons.flatMap((reason, place) => (place ? [', ', reason] : [reason]));
-    this.idle.hidden = !idle.length;
-    this.idle.replaceChildren(`With labels ${lawName(state.labels)} there is no choice of `, ...apart, '.');
+    const limits = idle.map(({ field }) => ({ field, ...limitOf(field.name, state, this.about) }));
+    for (const [by, line] of this.idle) {
+      const reasons = limits.filter((limit) => limit.by === by)
+        .map(({ field, why }) => buildNode('span', { title: why }, field.label));
+      const apart = reasons.flatMap((reason, place) => (place ? [', ', reason] : [reason]));
+      line.hidden = !reasons.length;
+      line.replaceChildren(`With ${by} ${lawName(state[by])} there is no choice of `, ...apart, '.');
+    }
   }
 
   render(state) {

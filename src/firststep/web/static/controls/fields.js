@@ -159,19 +159,20 @@ export class ChoiceField extends FieldControl {
   }
 }
 
+const middleExponent = 0.25; // halfway, to begin with
+
 // Large and small steps have names; of the exponents between, the server says which have a limit.
 export class ExponentField extends FieldControl {
   constructor(field, own) {
     super(field, own);
     this.select = this.add('select', 's', { onchange: (event) => this.choose(event) });
     fillSelect(this.select, [{ value: '0.5', label: 'large: η = step · √N' }, { value: '0', label: 'small: η = step' },
-      { value: 'other', label: 'other: η = step · N^…' }]);
-    this.box = this.addNumberBox({});
+      { value: 'other', label: 'between: η = step · N^…' }]);
+    this.box = this.addNumberBox({ min: 0, max: 1, step: 0.05 });
   }
 
   choose(event) {
-    if (this.select.value === 'other') this.box.focus();
-    else this.set(Number(this.select.value), { event });
+    this.set(this.select.value === 'other' ? middleExponent : Number(this.select.value), { event });
   }
 
   render(state) {

@@ -1,5 +1,5 @@
-// Laws: a name, and for some of them a number or a text behind a colon, huber:1. What the labels do
-// not allow is grey and says why.
+// Laws: a name, and for some of them numbers or a text behind colons, huber:1. What labels or inputs
+// do not allow is grey and says why.
 import { buildNode, fillSelect, numberIn, numberText, writeNumber } from '../page/tools.js';
 import { lawName, limitOf } from '../state/meaning.js';
 import { FieldControl } from './fields.js';
@@ -13,13 +13,15 @@ function parameterText(text) {
   return rest.join(':');
 }
 
-// The slider and the box of the number, or the box of the text, that a law has behind its name.
+// The slider and the box of a number, or the box of the text, that a law has behind its name. The
+// first is called after its law, others have their place besides.
 class LawParameter {
-  constructor(owner, law, parameter) {
-    Object.assign(this, { owner, law, timer: null });
+  constructor(owner, law, parameter, place) {
+    Object.assign(this, { owner, law, place, timer: null });
+    this.name = `${owner.field.name}-${law}${place ? `-${place}` : ''}`;
     this.isNumber = parameter.low !== null;
-    this.symbol = buildNode('label', { class: 'soft', for: `p-${owner.field.name}-${law}` }, parameter.symbol);
-    this.box = buildNode('input', { id: `p-${owner.field.name}-${law}`, type: this.isNumber ? 'number' : 'text',
+    this.symbol = buildNode('label', { class: 'soft', for: `p-${this.name}` }, parameter.symbol);
+    this.box = buildNode('input', { id: `p-${this.name}`, type: this.isNumber ? 'number' : 'text',
       step: 'any', spellcheck: 'false', autocomplete: 'off', maxlength: owner.about.limits.text,
       'aria-describedby': `e-${owner.field.name}`, oninput: (event) => this.typed(event), onchange: () => owner.store.seal() });
     this.node = buildNode('div', { class: 'field-body parameter' }, this.symbol);
@@ -30,15 +32,15 @@ class LawParameter {
   addSlider(parameter) {
     const { owner } = this;
     this.scale = new SliderScale(parameter);
-    this.slider = buildNode('input', { id: `s-${owner.field.name}-${this.law}`, type: 'range', min: 0, max: this.scale.max,
+    this.slider = buildNode('input', { id: `s-${this.name}`, type: 'range', min: 0, max: this.scale.max,
       step: 1, onchange: (event) => owner.store.seal(event),
       oninput: (event) => this.put(this.scale.valueAt(Number(this.slider.value)), { event, live: true }) });
-    nameBy(this.slider, owner.term);
+    this.slider.setAttribute('aria-label', `${owner.field.label}, ${parameter.symbol}`);
     this.node.append(this.slider);
   }
 
   put(value, how) {
-    this.owner.set(`${this.law}:${value}`, how);
+    this.owner.setPart(this.law, this.place, value, how);
   }
 
   typed(event) {
@@ -70,16 +72,28 @@ export class LawField extends FieldControl {
     super(field, tools, null, 'field inline law');
     this.select = this.addMain('select', { onchange: (event) => this.choose(event) });
     fillSelect(this.select, field.options.map((name) => ({ value: name, label: name })));
-    const laws = Object.entries(field.parameters);
-    this.parameters = new Map(laws.map(([law, parameter]) => [law, new LawParameter(this, law, parameter)]));
-    for (const { node } of this.parameters.values()) this.error.before(node);
+    this.parameters = new Map(Object.entries(field.parameters).map(([law, several]) => (
+      [law, several.map((parameter, place) => new LawParameter(this, law, parameter, place))])));
+    for (const { node } of [...this.parameters.values()].flat()) this.error.before(node);
+  }
+
+  // A text may have colons of its own; numbers have none.
+  partsOf(law, text) {
+    return this.parameters.get(law).length > 1 ? text.split(':') : [text];
+  }
+
+  setPart(law, place, value, how) {
+    const parts = this.partsOf(law, parameterText(this.store.state[this.field.name]));
+    parts[place] = String(value);
+    this.set([law, ...parts].join(':'), how);
   }
 
   // A law that comes back brings its last number.
   choose(event) {
     const law = this.select.value;
-    const parameter = this.field.parameters[law];
-    this.set(parameter ? `${law}:${(this.last || {})[law] || parameter.default}` : law, { event });
+    const first = (this.field.parameters[law] || []).map((parameter) => parameter.default);
+    const text = (this.last || {})[law] || first.join(':');
+    this.set(text ? `${law}:${text}` : law, { event });
   }
 
   render(state) {
@@ -90,10 +104,12 @@ export class LawField extends FieldControl {
       option.disabled = Boolean(limit) && !limit.allowed.includes(option.value);
       option.title = option.disabled ? limit.why : '';
     }
-    for (const [law, parameter] of this.parameters) {
-      parameter.node.hidden = law !== lawName(text);
-      if (parameter.node.hidden) continue;
-      parameter.render(parameterText(text));
+    for (const [law, several] of this.parameters) {
+      const isChosen = law === lawName(text);
+      for (const parameter of several) parameter.node.hidden = !isChosen;
+      if (!isChosen) continue;
+      const parts = this.partsOf(law, parameterText(text));
+      several.forEach((parameter, place) => parameter.render(parts[place] ?? ''));
       this.last = { ...this.last, [law]: parameterText(text) };
     }
     this.keepFixed();

@@ -9,12 +9,13 @@ function hasOtherFit(state, about) {
   return Object.entries(about.rules.fast).some(([name, value]) => state[name] !== value);
 }
 
-// Whether a point takes so long that lines are asked for in parts: another fit, or labels that are
-// random given the input.
+// Whether a point takes so long that lines are asked for in parts: another fit, labels that are
+// random given the input, or inputs with a spectrum of finitely many eigenvalues.
 export function isSlow(state, about) {
-  const { spread } = about.rules;
+  const { spread, spectra } = about.rules;
   const law = lawName(state.labels);
-  return hasOtherFit(state, about) || (law in spread && (spread[law] === null || state[spread[law]] > 0));
+  const hasSpectrum = state.dimension !== 'inf' && spectra.includes(lawName(state.inputs));
+  return hasOtherFit(state, about) || hasSpectrum || (law in spread && (spread[law] === null || state[spread[law]] > 0));
 }
 
 export function kindOf(state, about) {
@@ -28,9 +29,14 @@ export function offeredIn(words, state, about) {
   return words.filter((word) => !word.kinds || word.kinds.includes(kind));
 }
 
-// The values that the labels leave to a field, { allowed, why }, or null where they leave all.
+// Labels and inputs decide which values others may have: what one of them leaves to a field,
+// { allowed, why, by }, or null where they leave all.
 export function limitOf(name, state, about) {
-  return (about.rules.with_labels[lawName(state.labels)] || {})[name] || null;
+  for (const [by, laws] of Object.entries(about.rules.limits)) {
+    const limit = (laws[lawName(state[by])] || {})[name];
+    if (limit) return { ...limit, by };
+  }
+  return null;
 }
 
 function isAllowed(value, limit) {
@@ -63,7 +69,7 @@ export function shownInstead(state, about, before = state) {
 export function settled(state, changes, about) {
   const more = {};
   const next = { ...state, ...changes };
-  for (const field of 'labels' in changes ? about.fields : []) {
+  for (const field of Object.keys(about.rules.limits).some((by) => by in changes) ? about.fields : []) {
     const limit = limitOf(field.name, next, about);
     if (!limit || field.name in changes || isAllowed(state[field.name], limit)) continue;
     more[field.name] = isAllowed(field.default, limit) ? field.default : limit.allowed[0];

@@ -56,10 +56,11 @@ class PartedQuestion {
     const along = (of) => held.map(({ answer, index }) => of(answer)[index]);
     const gathered = (name) => Object.fromEntries(Object.entries(some[name]).map(([key, value]) => (
       [key, Array.isArray(value) ? along((answer) => answer[name][key]) : value])));
+    const hasBand = held.every(({ answer }) => answer.band);
     const unsolved = [...new Set(held.map(({ answer }) => answer))].reduce((sum, answer) => sum + answer.unsolved, 0);
     const note = `${unsolved} of ${places.length} points could not be solved and are left out`;
     return {
-      x: along((answer) => answer.x), y: along((answer) => answer.y), band: null,
+      x: along((answer) => answer.x), y: along((answer) => answer.y), band: hasBand ? gathered('band') : null,
       extra: gathered('extra'), levels: gathered('levels'), notes: unsolved ? [note] : [],
     };
   }

@@ -64,8 +64,8 @@ function readValue(name, text, about) {
   const field = about.fields.find((each) => each.name === name);
   const kind = field ? field.kind : typeof about.defaults[name];
   if (kind === 'switch') return { true: true, false: false }[text];
-  if (kind === 'activation' || kind === 'readout' || kind === 'law') {
-    return text.length > 0 && text.length <= longestText ? text : undefined;
+  if (['activation', 'readout', 'law', 'text'].includes(kind)) {
+    return (text.length > 0 || kind === 'text') && text.length <= longestText ? text : undefined;
   }
   if (field && field.optional && text === 'same') return null;
   if (kind === 'dimension' && text === 'inf') return 'inf';
