@@ -461,12 +461,20 @@ def test_a_point_of_several_terms_has_an_alignment_with_each() -> None:
     assert bound == found.kernel_lower_bound == level == pytest.approx(risk / ratio, rel=1e-12)
 
 
-@pytest.mark.parametrize("changes", [{"inputs": "two-level:4:0.2"}, {"teacher_terms": "relu"}])
-def test_weights_that_no_theory_knows_are_drawn_all_the_same(changes: dict[str, Any]) -> None:
-    found = answers.weights({"problem": {**PROBLEM, **changes}, "dimension": 40})
+def test_weights_that_no_theory_knows_are_drawn_all_the_same() -> None:
+    fields = {**PROBLEM, "teacher_terms": "relu"}
+    found = answers.weights({"problem": fields, "dimension": 40})
     assert len(found["values"]) == 40
     assert (found["edge"], found["outlier"]) == (None, None)
-    assert "inputs N(0, I)" in found["notes"][0]
-    still = answers.weights({"problem": {**PROBLEM, **changes, "step": 0.0}, "dimension": 40})
+    assert "teachers of one direction" in found["notes"][0]
+    still = answers.weights({"problem": {**fields, "step": 0.0}, "dimension": 40})
     assert still["notes"] == []  # no data has touched them
     assert still["edge"][1] == pytest.approx(2, rel=1e-3)
+
+
+def test_weights_of_inputs_with_a_spectrum_have_their_outlier() -> None:
+    fields = {**PROBLEM, "inputs": "two-level:4:0.2", "teacher_overlaps": "top:0.2"}
+    found = answers.weights({"problem": fields, "dimension": 200})
+    assert found["notes"] == []
+    assert found["outlier"] == pytest.approx(found["values"][0], rel=0.1)
+    assert found["edge"][1] == pytest.approx(found["values"][1], rel=0.05)

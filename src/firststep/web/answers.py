@@ -18,6 +18,7 @@ from firststep.problem import Problem
 from firststep.results import plain
 from firststep.simulation.running.layer import first_layer
 from firststep.simulation.running.simulate import replicate_cost, simulate
+from firststep.structure import without_structure
 from firststep.theory.one_step.predict import predict
 from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.one_step.words import AGAINST_THE_TEACHER
@@ -71,8 +72,8 @@ ERRORS = (
     "quadrature_error",
 )  # shown however small they are
 NO_SPECTRUM = (
-    "The edge and the outlier are predicted for inputs N(0, I), teachers of one direction, and "
-    "steps on real labels with Gaussian noise; the bars are those of one network all the same."
+    "The edge and the outlier are predicted for teachers of one direction, and for steps on real "
+    "labels with Gaussian noise; the bars are those of one network all the same."
 )
 DIRECTION = "The cosine between the direction that the step learned and that of this term: {}."
 Asked = TypeVar("Asked", bound=Request)
@@ -266,7 +267,7 @@ def _layer_alone(problem: Problem) -> Problem:
 
 def why_no_spectrum(problem: Problem) -> str:
     """What speaks against a prediction of the singular values; nothing, as a rule."""
-    return NO_SPECTRUM if _layer_alone(problem).beyond_plain() else ""
+    return NO_SPECTRUM if without_structure(_layer_alone(problem)).beyond_plain() else ""
 
 
 @_answers(asked.Map)

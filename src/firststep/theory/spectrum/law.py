@@ -221,7 +221,8 @@ def _bands(track: Track, spacing: float, sliver: float) -> list[tuple[float, flo
     if not seen.size:  # between two places of the grid
         seen = np.flatnonzero(track.smoothed(track.state, x) > 0.05)
     if spacing < gap:
-        beyond = 1 if track.made.system.bulk.levels is None else _BEYOND
+        levels = track.made.system.bulk.levels
+        beyond = 1 if levels is None or levels.value.shape[1] == 1 else _BEYOND
         last = min(seen[-1] + beyond, x.size - 1)
         low, high = math.log(x[max(seen[0] - 1, 0)]), math.log(x[last])
         x = np.exp(np.linspace(low, high, math.ceil((high - low) / spacing)))
