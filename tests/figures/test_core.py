@@ -199,7 +199,14 @@ class InThisProcess:
             yield number, pickle.loads(pickle.dumps(sent(number)))
 
 
-@pytest.mark.parametrize("name", ["beyond-multi-step", "beyond-inputs", "beyond-multi-index"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "beyond-multi-step",
+        "beyond-inputs",
+        pytest.param("beyond-multi-index", marks=pytest.mark.slow),  # many label rules
+    ],
+)
 def test_figures_with_a_computation_of_their_own_are_made_at_any_size(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,7 +118,7 @@ def check(problem: Problem, fields: tuple[str, ...] = FIELDS, **options: Any) ->
 
 @pytest.mark.parametrize(
     ("problem", "fields"),
-    [(LOGISTIC, FIELDS), (HUBER, ("beta", "step", "noise"))],
+    [(LOGISTIC, FIELDS), pytest.param(HUBER, ("beta", "step", "noise"), marks=pytest.mark.slow)],
     ids=["logistic, infinite", "Huber, constant, d = 300"],
 )
 def test_gradients_are_those_of_the_numpy_numbers(

@@ -205,8 +205,8 @@ def test_a_constant_that_few_samples_hold_is_flagged() -> None:
         assert found.is_flagged
         assert "few samples hold the free constant" in found.model_error_reason
         assert found.points[0].doubts.constant > 0.8
-        for held in (problem.replace(intercept=False), problem.replace(loss="logistic")):
-            assert predict(held).points[0].doubts.constant == 0
+    for held in (problem.replace(intercept=False), problem.replace(loss="logistic")):
+        assert predict(held).points[0].doubts.constant == 0
 
 
 def test_huber_beyond_all_labels_has_the_doubts_of_ridge_regression() -> None:

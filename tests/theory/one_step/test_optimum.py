@@ -104,7 +104,7 @@ CLASSES = PROBLEM.replace(labels="sign", flip=0.1, noise=0.0)
     ("changes", "objective", "minimised"),
     [
         ({"loss": "logistic"}, None, "error_rate"),
-        ({"loss": "logistic"}, "test-loss", "test_loss"),
+        pytest.param({"loss": "logistic"}, "test-loss", "test_loss", marks=pytest.mark.slow),
         ({"loss": "square"}, None, "error_rate"),
         ({"loss": "huber:0.3", "labels": "real", "flip": 0}, None, "test_loss"),
     ],

@@ -326,7 +326,10 @@ def test_other_losses_approach_their_limit(fields: dict[str, object]) -> None:
     "fields",
     [
         dict(student=CENTRED, teacher="relu", readout="gaussian", step_exponent=0.42),
-        dict(student=BENT, teacher="relu", readout="-1:0.25,0.5:0.75", step_exponent=0.25),
+        pytest.param(
+            dict(student=BENT, teacher="relu", readout="-1:0.25,0.5:0.75", step_exponent=0.25),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_derivatives(fields: dict[str, object]) -> None:

@@ -239,7 +239,10 @@ def test_directions_without_inputs_change_the_sizes() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"readout": SEVERAL, "inputs": TWO, "teacher_overlaps": "top:0.3", "dimension": 300},
+        pytest.param(
+            {"readout": SEVERAL, "inputs": TWO, "teacher_overlaps": "top:0.3", "dimension": 300},
+            marks=pytest.mark.slow,
+        ),
         {"student": "tanh", "inputs": "power-law:0.4", "dimension": 150},
     ],
     ids=["two blocks", "power law"],
