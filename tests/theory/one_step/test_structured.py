@@ -11,6 +11,7 @@ import pytest
 
 from firststep import InvalidParameter, Prediction, Problem, predict
 from firststep.inputs import SpectrumInputs
+from firststep.theory.one_step.question import medium_of
 from tests.backends import jax, needs_jax
 
 UNIT = "two-level:1:0.5"  # Omega = 1, by the equations for levels
@@ -118,17 +119,19 @@ def row_name(row: dict[str, Any]) -> str:
 def of_the_row(row: dict[str, Any]) -> tuple[Prediction, bool]:
     """The prediction, and whether the largest eigenvalue is small beside sqrt d."""
     names = ("student", "teacher", "readout", "init", "inputs", "alpha", "beta", "alpha0", "step")
-    found = predict(
-        Problem(
-            **{name: row[name] for name in names},
-            teacher_overlaps=row["overlaps"],
-            ridge=tuple(row["ridges"]),
-            noise=TABLES["noise"],
-            dimension=TABLES["dimension"],
-        )
+    problem = Problem(
+        **{name: row[name] for name in names},
+        teacher_overlaps=row["overlaps"],
+        ridge=tuple(row["ridges"]),
+        noise=TABLES["noise"],
+        dimension=TABLES["dimension"],
     )
-    steep = found.points[0].doubts.steep
-    return found, bool(steep > 0.05)
+    return predict(problem), steepness(problem) > 0.05
+
+
+def steepness(problem: Problem) -> float:
+    """varpi_max^2/d."""
+    return max(medium_of(problem).levels) ** 2 / problem.dimension
 
 
 def check_row(row: dict[str, Any]) -> None:
