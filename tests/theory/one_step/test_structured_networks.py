@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from firststep import Prediction, Problem, predict
+from firststep import Prediction, Problem, check_layers, predict, simulate
 from firststep.theory.one_step.question import medium_of
 
 DATA = Path(__file__).parents[2] / "data"
@@ -107,3 +107,71 @@ def test_all_networks(name: str) -> None:
         if abs(each.off) > OFF + 3 * each.noise:
             assert each.estimate > FLAGGED, each
     assert all(each.is_inside or each.estimate > FLAGGED for each in found)
+
+
+# Losses, laws of labels and of noise, thresholds and steps that the random problems do not have.
+BASE = dict(
+    student="relu",
+    teacher="sin",
+    readout="signs",
+    alpha=2,
+    beta=1,
+    alpha0=3,
+    step=1,
+    ridge=0.05,
+    dimension=250,
+    inputs="two-level:4:0.3",
+    teacher_overlaps="top:0.3",
+)
+LAW = dict(inputs="power-law:0.3")
+OTHERS: dict[str, dict[str, Any]] = {
+    "hinge, flips": dict(loss="hinge", labels="sign", flip=0.1),
+    "hinge, threshold, intercept": dict(
+        loss="hinge", labels="sign", threshold=0.4, intercept=True, ridge=0.2
+    ),
+    "logistic, logit, threshold, logistic step": LAW
+    | dict(loss="logistic", labels="logit:3", threshold=0.4, step_loss="logistic"),
+    "square, sign, flips": LAW | dict(labels="sign", flip=0.1, teacher_overlaps="equal"),
+    "huber:0.5, t:5": dict(loss="huber:0.5", noise=0.3, noise_law="t:5", student="tanh(z+0.5)"),
+    "quantile:0.8, intercept": LAW
+    | dict(loss="quantile:0.8", noise=0.3, intercept=True, teacher_overlaps="decay:0.5"),
+}
+
+
+def simulated(name: str, networks: int = 48) -> Iterator[Beside]:
+    """The numbers that have an estimate, beside simulations made here."""
+    problem = Problem(**BASE | OTHERS[name])
+    found = predict(problem)
+    runs = simulate(problem, replicates=networks, seed=77, workers=1)
+    estimates = {found.model_error_of: found.model_error}
+    if "error_rate" in runs.measurements:
+        estimates["error_rate"] = found.error_rate_model_error
+    for of, estimate in estimates.items():
+        value, measured = getattr(found, of), getattr(runs, of)
+        noise = measured.standard_error / value
+        yield Beside(of, measured.mean / value - 1, noise, estimate / value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_losses_on_spectra(name: str) -> None:
+    found = list(simulated(name))
+    assert found
+    assert all(each.is_inside for each in found), found
+
+
+@pytest.mark.slow
+def test_layers_are_right_where_the_spectrum_is_steep() -> None:
+    """The check says that the theory is not, and has the number of the simulation itself."""
+    problem = Problem(
+        **BASE
+        | dict(student="tanh", readout="ones", alpha0=2, step=2, ridge=0.1, noise=0.1)
+        | dict(inputs="power-law:0.6", teacher_overlaps="top:0.1", dimension=300)
+    )
+    check = check_layers(problem, 40)
+    runs = simulate(problem, replicates=60, seed=4, workers=1).risk
+    error = np.hypot(check.standard_error, runs.standard_error)
+    assert check.mean == pytest.approx(runs.mean, abs=3 * error)
+    assert check.theory > runs.mean + 3 * error
+    assert check.outcome == "differs"
+    assert predict(problem).is_flagged
