@@ -1,9 +1,9 @@
 """The finite-size errors of the theory on inputs with a spectrum against simulated networks.
 
     python tests/scripts/structured_networks.py --out tests/data/structured_networks.jsonl \\
-        --first 200 --last 437
+        --first 200 --last 438
     python tests/scripts/structured_networks.py --out tests/data/structured_networks_new.jsonl \\
-        --first 1000 --last 1048 --smallest 400 --seconds 12
+        --first 1000 --last 1063 --smallest 400 --seconds 12
     python tests/scripts/structured_model_error.py        tables with the weights as they are
     python tests/scripts/structured_model_error.py --fit  `steep` from two thirds of the first file
 
