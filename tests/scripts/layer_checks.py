@@ -4,6 +4,7 @@
 Layer i of a check is that of replicate i of the simulation. Printed are risks with standard errors,
 what the check says, the seconds of each in one process, and how much longer a simulation takes to
 the standard error of the check: (seconds times squared spread) of the one over those of the other.
+``--steep`` takes problems on inputs with a steep spectrum instead (best at d = 300, 40 layers).
 ``--limits`` prints instead where the layers themselves are off, with the two numbers that
 ``firststep.layer_check`` judges that by; its limits were chosen on these problems. ``--unseen 21``
 does the same for problems made at random, on which they were not.
@@ -41,6 +42,15 @@ CASES: dict[str, dict[str, Any]] = {
     "relu, gaussian readout": dict(student="relu", readout="gaussian"),
     "n = N, ridge 1e-6": dict(alpha=1, ridge=1e-6),
     "alpha0 = 0.02": dict(alpha0=0.02),
+}
+STEEP_BASE: dict[str, Any] = dict(
+    teacher="sin", readout="ones", inputs="power-law:0.6", step=2, ridge=0.1
+)
+STEEP: dict[str, dict[str, Any]] = {
+    "power-law:0.6, teacher on top": STEEP_BASE | dict(teacher_overlaps="top:0.1"),
+    "power-law:0.6, equal": STEEP_BASE,
+    "power-law:0.6, top, step 0.6, ridge 0.01": STEEP_BASE
+    | dict(teacher_overlaps="top:0.1", step=0.6, ridge=0.01),
 }
 # Constant teachers, features without a linear part, heavy tails, and others.
 LIMITS: dict[str, dict[str, Any]] = {
@@ -154,6 +164,7 @@ HEADS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", help="some of the cases; default: all")
+    parser.add_argument("--steep", action="store_true", help="inputs with a steep spectrum")
     parser.add_argument("--limits", action="store_true", help="where the layers are off")
     parser.add_argument("--unseen", type=int, help="the same for random problems of this seed")
     parser.add_argument("--dimension", type=int, help="default: 200, and 100 for the limits")
@@ -161,7 +172,7 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    make, cases = (limit, LIMITS) if given.limits else (row, CASES)
+    make, cases = (limit, LIMITS) if given.limits else (row, STEEP if given.steep else CASES)
     if given.unseen is not None:
         make, cases = limit, dict(unseen(given.unseen))
     size = given.dimension or (100 if given.limits else 200)

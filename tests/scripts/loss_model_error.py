@@ -39,13 +39,17 @@ class Answer(NamedTuple):
     doubts: tuple[float, ...]
 
 
-def answer(row: dict[str, Any]) -> Answer | str:
-    problem = Problem(**{name: row[name] for name in (*FIELDS, *OF_LOSSES)})
+def answer(
+    row: dict[str, Any],
+    fields: Sequence[str] = (*FIELDS, *OF_LOSSES),
+    measured: Sequence[str] = MEASURED,
+) -> Answer | str:
+    problem = Problem(**{name: row[name] for name in fields})
     try:
         found = predict(problem)
     except FirststepError as error:
         return f"{row['number']}: {problem}: {error}"
-    numbers = {name: float(getattr(found, name)) for name in MEASURED}
+    numbers = {name: float(getattr(found, name)) for name in measured}
     doubts = found.points[0].doubts
     return Answer(numbers, tuple(map(float, doubts)))
 

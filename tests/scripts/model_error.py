@@ -127,13 +127,16 @@ def gathered(rows: list[dict[str, Any]], answers: list[Answer | None]) -> Set:
     return everything.part(everything.noise < KNOWN * np.maximum(risk / theory, 1))
 
 
-def fitted(problems: Set, least: Weights = LEAST) -> Any:
-    """The weights, by the linear program of the module's docstring."""
+def fitted(problems: Set, least: Weights = LEAST, most: Weights | None = None) -> Any:
+    """The weights, by the linear program of the module's docstring; those of which ``least`` and
+    ``most`` are the same are kept.
+    """
     off, terms = problems.beyond, problems.terms
     count, size = terms.shape
     must = np.abs(problems.off) - 2 * problems.noise > OFF
     told = np.hstack([-terms[must], np.zeros((int(must.sum()), 2 * count))])
     scale = np.maximum(off, 0.004)
+    bounds = list(zip(least, most or (None,) * size, strict=True))
     for _ in range(8):
         cost = np.concatenate([np.zeros(size), SHARE / scale, (1 - SHARE) / scale])
         found = linprog(
@@ -142,7 +145,7 @@ def fitted(problems: Set, least: Weights = LEAST) -> Any:
             b_eq=off,
             A_ub=told,
             b_ub=np.full(len(told), -TOLD),
-            bounds=[(low, None) for low in least] + [(0, None)] * (2 * count),
+            bounds=bounds + [(0, None)] * (2 * count),
             method="highs",
         )
         scale = 0.002 + terms @ found.x[:size]

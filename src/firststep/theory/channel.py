@@ -252,7 +252,8 @@ class Clipped(NamedTuple):
         a, b = (low - mu) / spread, (high - mu) / spread
         below, above = ndtr(a), ndtr(-b)
         inside = ndtr(b) - below
-        da, db = (xp.exp(-xp.minimum(x * x, 1400) / 2) / math.sqrt(2 * math.pi) for x in (a, b))
+        # Beyond 37 standard deviations nothing is left, and squares of far ends would overflow.
+        da, db = (xp.exp(-(xp.clip(x, -37, 37) ** 2) / 2) / math.sqrt(2 * math.pi) for x in (a, b))
         slopes = spread * (db - da)
         ends = spread**2 * (xp.clip(b, -60, 60) * db - xp.clip(a, -60, 60) * da)
         mean = k * (low * below + high * above + mu * inside - slopes)

@@ -79,6 +79,7 @@ class Model(NamedTuple):
     step_loss: Loss
     noise_law: NoiseLaw  # of real ones
     medium: Medium  # the covariance of the inputs
+    draws_teacher: bool  # each network its own, of which the equations have the equal components
 
     @property
     def row_spread(self) -> float:
@@ -312,6 +313,7 @@ def model_of(problem: Problem, bulk: str, steps: bool) -> Model:
         step_loss=problem.step_loss,
         noise_law=problem.noise_law,
         medium=medium_of(problem),
+        draws_teacher=problem.teacher_overlaps.is_random,
     )
     return _ordered(model, problem) if below else model
 
