@@ -7,7 +7,8 @@ the weights m varpi^2, m varpi and m of f = varpi, 1 and 1/varpi (m: the mass of
     dX = sum_l w_l Delta_l dH_l Delta_l^T - (1/alpha0) sum_l w_l Q_l dg Q_l
     dg = F dZ F^T - sum_p (s_p l_p^T + l_p s_p^T + l_p l_p^T) dTheta_p,   s_p = F Z a_p
 
-and in dE_p it is d<Z(varpi)> that stands with a_p. One linear solve for (dE, vech dZ).
+and in dE_p it is d<Z(varpi)> that stands with a_p. One linear solve for (dE, vech dZ). Typed neurons:
+(1 + eps g_p varpi) a_p for a_p, so that dE_p has d<varpi Z> and d<varpi^2 Z> too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import block_matrix
-from firststep.theory.one_step.resolvent import Equations, Pencil
+from firststep.theory.one_step.resolvent import Equations, Pencil, stretch
 from firststep.theory.one_step.system import Bulk, Levels, State, flip, triangle
 from firststep.theory.one_step.triangles import congruences
 
@@ -72,16 +73,20 @@ def respond_on_levels(bulk: Bulk, state: State, at: Equations) -> Changes:
     hat, bar, inner = (_average(bulk.levels, at, power, chain) for power in (2, 1, 0))
     ends = (pencil.ends[:, :, :, None] * pencil.ends[:, :, None, :])[:, :, rows, columns] * times
     kernel = bulk.jitter[:, :, None] * through[:, :, rows, columns] * times
-    by_theta = ends @ bar.by_theta + kernel @ to_trace + _by_labels(bulk, at)
+    averages = [bar, hat]
+    if pencil.lean is not None:
+        averages.append(_average(bulk.levels, at, 3, chain))
+    energies = _seen_by_ends(pencil, ends, averages)
+    by_theta = energies.by_theta + kernel @ to_trace + _by_labels(bulk, at)
     phi = pencil.theta / state.energy
     system = block_matrix(
         np.eye(count) + by_theta * phi[:, None, :],
-        -(ends @ bar.by_resolvent + kernel @ by_frame),
+        -(energies.by_resolvent + kernel @ by_frame),
         hat.by_theta * phi[:, None, :],
         np.eye(rows.size) - hat.by_resolvent,
     )
     unit = xp.broadcast_to(np.eye(count), (batch, count, count))
-    top = [at.energy_gap[:, :, None], ends @ bar.by_overlap, unit]
+    top = [at.energy_gap[:, :, None], energies.by_overlap, unit]
     low = [at.resolvent_gap[:, rows, columns][:, :, None], hat.by_overlap]
     low = [*low, xp.zeros((batch, rows.size, count))]
     right = xp.concatenate([xp.concatenate(top, 2), xp.concatenate(low, 2)], 1)
@@ -90,6 +95,18 @@ def respond_on_levels(bulk: Bulk, state: State, at: Equations) -> Changes:
     direct = xp.pad(inner.by_overlap, ((0, 0), (0, 0), (1, count)))
     moved = direct - inner.by_theta @ (phi[..., None] * energy) + inner.by_resolvent @ resolvent
     return Changes(energy, resolvent, moved[:, (rows < r) & (columns < r)])
+
+
+def _seen_by_ends(
+    pencil: Pencil, ends: Float[Array, "batch P n2"], averages: list[Average]
+) -> Average:
+    """How a_p^T <(1 + eps g_p varpi)^2 Z> a_p moves; the averages are of f = 1, varpi, varpi^2."""
+    found = [ends @ each for each in averages[0]]
+    if pencil.lean is not None:
+        lean = pencil.lean[:, :, None]
+        for times, average in zip((2 * lean, lean**2), averages[1:], strict=True):
+            found = [old + times * (ends @ each) for old, each in zip(found, average, strict=True)]
+    return Average(*found)
 
 
 def _through(bulk: Bulk, at: Equations) -> Float[Array, "batch P n n"]:
@@ -135,6 +152,8 @@ def _average(levels: Levels, at: Equations, power: int, chain: _Chain) -> Averag
     rows, columns, _ = triangle(n)
     overlap = congruences(weight, plain[..., :r] @ at.pencil.inverse[:, None])
     seen = plain @ flip(at.pencil.ends)[:, None]  # (., s, n, P)
+    if at.pencil.lean is not None:
+        seen = seen * stretch(at.pencil.lean, levels)[:, :, None]
     pairs = seen[:, :, rows] * seen[:, :, columns]
     direct = ((weight * levels.value)[:, None, :] @ pairs.reshape(*pairs.shape[:2], -1)).reshape(
         pairs.shape[0], rows.size, -1

@@ -79,6 +79,7 @@ class Model(NamedTuple):
     step_loss: Loss
     noise_law: NoiseLaw  # of real ones
     medium: Medium  # the covariance of the inputs
+    is_typed: bool = False  # whether neurons are typed (``typed``)
 
     @property
     def row_spread(self) -> float:
