@@ -50,6 +50,7 @@ class Question:
     noise: float
     on_sphere: bool
     nodes: int = 7  # of each of the two numbers that type a neuron; 5 change nothing
+    is_whole: bool = True  # with what types are to each other along b in E_p, which hardly counts
 
     @property
     def dimension(self) -> int:
@@ -409,7 +410,8 @@ def sweep(
         return np.einsum("pa,...ab,pb->...p", u, matrix, u)
 
     own = form(bar + rough) + 2 * eps * g * form(hat) + (eps * g) ** 2 * form(high)
-    own = own + excess * form(bb) / d
+    if q.is_whole:
+        own = own + excess * form(bb) / d
     rows, columns, times = triangle(u.shape[1])
     by_matrix = inverse - inverse @ low @ inverse
     return Fixed(

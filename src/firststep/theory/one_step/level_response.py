@@ -7,8 +7,8 @@ the weights m varpi^2, m varpi and m of f = varpi, 1 and 1/varpi (m: the mass of
     dX = sum_l w_l Delta_l dH_l Delta_l^T - (1/alpha0) sum_l w_l Q_l dg Q_l
     dg = F dZ F^T - sum_p (s_p l_p^T + l_p s_p^T + l_p l_p^T) dTheta_p,   s_p = F Z a_p
 
-and in dE_p it is d<Z(varpi)> that stands with a_p. One linear solve for (dE, vech dZ). Typed neurons:
-(1 + eps g_p varpi) a_p for a_p, so that dE_p has d<varpi Z> and d<varpi^2 Z> too.
+and in dE_p it is d<Z(varpi)> that stands with a_p. One linear solve for (dE, vech dZ). Typed
+neurons: (1 + eps g_p varpi) a_p for a_p, so that dE_p has d<varpi Z> and d<varpi^2 Z> too.
 """
 
 from __future__ import annotations

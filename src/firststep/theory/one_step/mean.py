@@ -397,7 +397,7 @@ def _bordered(
 
 
 def row_vectors(system: System, at: Equations | None = None) -> Float[Array, "batch m nodes"]:
-    """C = (kappa B; mu0'), none of it in the common mode; of typed neurons (Y; mu0'), at a state."""
+    """C = (kappa B; mu0'), nothing in the common mode; of typed neurons (Y; mu0') at a state."""
     bulk, mean = system.bulk, system.mean
     xp, nodes = library_of(bulk.basis).xp, mean.mean.shape[-1]
 
