@@ -24,7 +24,7 @@ def predict(
     problem: Problem,
     *,
     bulk: str = "exact",
-    neurons: str = "auto",
+    neurons: object = "auto",
     dimension: object = None,
     check: object = None,
     seed: object = None,
@@ -106,7 +106,7 @@ def _asked(
 
 
 def _check(
-    asked: Asked, found: Prediction, neurons: str, progress: Callable[[int, int], None] | None
+    asked: Asked, found: Prediction, neurons: object, progress: Callable[[int, int], None] | None
 ) -> LayerCheck:
     """Against the theory at the layers' whole numbers, solved again only if they are others."""
     same = asked.problem.to_dict() == found.problem.to_dict()

@@ -95,13 +95,16 @@ class Resolution(NamedTuple):
     reach: float = REACH  # of kappa
 
     def finer(self) -> Resolution:
-        """Half the spacings, more label nodes."""
+        """Half the spacings, more label nodes.
+
+        The basis of typed neurons stays: a finer one is lost in rounding.
+        """
         return self._replace(
             kappa_spacing=self.kappa_spacing / 2,
             readout_spacing=self.readout_spacing / 2,
             label_width=self.label_width / 2,
             label_detail=min(self.label_detail + 1, 4),
-            rank_cut=self.rank_cut if self.rank_cut == TYPED_CUT else self.rank_cut / 10,
+            rank_cut=self.rank_cut if self.rank_cut >= TYPED_CUT else self.rank_cut / 10,
         )
 
 

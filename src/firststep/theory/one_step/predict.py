@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     Values = Mapping[str, Float[Array, " batch"]]
 
 
-def predict(problem: Problem, *, bulk: str = "exact", neurons: str = AUTO, **fields: object) -> Any:
+def predict(
+    problem: Problem, *, bulk: str = "exact", neurons: object = AUTO, **fields: object
+) -> Any:
     """The theory of a problem, of arrays of its numbers, or of JAX arrays of them.
 
     What the public ``predict`` (firststep.predicting, which says it all) asks for; it adds the

@@ -28,7 +28,6 @@ from firststep.theory.one_step.least_error import (
     least_errors,
 )
 from firststep.theory.one_step.solve import Point
-from firststep.theory.one_step.typed import PLAIN, TYPED
 from firststep.theory.one_step.words import (
     AGAINST_THE_TEACHER,
     ALIGNMENTS,
@@ -82,19 +81,7 @@ class Prediction(FiniteSize, LossNumbers, Shown):
     @property
     def kind(self) -> str:
         """Which theory, in words."""
-        return f"{self.bulk} bulk{', typed neurons' if self._is_typed else ''}"
-
-    @property
-    def _is_typed(self) -> bool:
-        return any(point.is_typed for point in self.points)
-
-    @property
-    def neurons(self) -> Any:
-        """Which equations: "plain", or "typed" where a spectrum is steep (docs/theory.md, section
-        11). A word, or an array of words.
-        """
-        words = [TYPED if point.is_typed else PLAIN for point in self.points]
-        return words[0] if self.shape == () else np.array(words).reshape(self.shape)
+        return f"{self.bulk} bulk{', typed neurons' if self.is_typed else ''}"
 
     def _shaped(self, values: ArrayLike) -> Values:
         return _value(np.asarray(values, float).reshape(self.shape))
@@ -387,7 +374,7 @@ class Prediction(FiniteSize, LossNumbers, Shown):
         """Plain values fit for JSON."""
         single = self.shape == ()
         table: dict[str, Any] = {"problem": self.problem.to_dict(), "bulk": self.bulk}
-        if self._is_typed:
+        if self.is_typed:
             table["neurons"] = self.neurons if single else self.neurons.tolist()
         if not single:
             table["fields"] = {name: plain(np.asarray(v)) for name, v in self.fields.items()}
