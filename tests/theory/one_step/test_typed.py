@@ -20,9 +20,6 @@ TABLES = json.loads(
     (Path(__file__).parents[2] / "data" / "structured_tables.json").read_text(encoding="utf-8")
 )
 STEEP_ROWS = [row for row in TABLES["rows"] if row["set"] == "steep"]
-SHORT = [
-    place for place, row in enumerate(STEEP_ROWS) if row["step"] < 2 or "0.45" in row["inputs"]
-]
 # (largest, root mean square) of the risk less the simulated one, relative: 0.3 to 0.7 % of it are
 # errors of the simulations.
 BOUNDS = {"power-law:0.45": (0.016, 0.008), "power-law:0.6": (0.042, 0.017)}
@@ -128,7 +125,7 @@ def test_it_says_so_and_can_be_switched_off() -> None:
     assert plain.title == typed.title.replace(", typed neurons", "")
     assert typed.to_dict()["neurons"] == "typed"
     assert "neurons" not in plain.to_dict()
-    with pytest.raises(InvalidParameter, match="neurons must be auto or plain"):
+    with pytest.raises(InvalidParameter, match="neurons must be one of auto, plain"):
         predict(problem, neurons="typed")
 
 
@@ -193,16 +190,13 @@ def test_the_size_of_a_step_matters_and_not_its_name() -> None:
 @pytest.mark.parametrize("changes", [{}, {"step": 2.0, "ridge": 0.01}, {"init": "sphere"}], ids=str)
 @pytest.mark.parametrize("overlaps", ["equal", "top:0.1"])
 def test_nothing_jumps_where_it_begins(changes: dict[str, object], overlaps: str) -> None:
-    """Risks at the threshold move by less than the least error that is claimed of them, 0.5 %."""
+    """Risks at the threshold move by half of the error that is claimed of them, at most."""
     d = 1500
-    spikes = np.where(np.arange(d) < 20, 1.0, 0.0)
-    exponent = 0.356
     problem = problem_of(
-        dimension=d, inputs=f"power-law:{exponent}", teacher_overlaps=overlaps, **changes
+        dimension=d, inputs="power-law:0.355", teacher_overlaps=overlaps, **changes
     )
-    del spikes
     typed, plain = predict(problem), predict(problem, neurons="plain")
-    assert STEEP < typed.steepness < 1.2 * STEEP
+    assert STEEP < typed.points[0].doubts.steep < 1.2 * STEEP
     assert typed.neurons == "typed"
-    assert typed.risk == pytest.approx(plain.risk, rel=4e-3)
-    assert typed.model_error > 0.005 * typed.risk
+    assert abs(typed.risk - plain.risk) < 0.5 * typed.model_error
+    assert typed.risk == pytest.approx(plain.risk, rel=5e-3)
