@@ -172,7 +172,8 @@ def _of_terms(found: TermForms) -> Forms:
     """Of a teacher of several directions; Omega = 1."""
     same = found.teacher, found.teacher, found.teacher, found.phi_teacher, found.phi_teacher
     known = Known(*same, found.trace)
-    others = {name: getattr(found, name) for name in Forms._fields if name != "known"}
+    alone = ("known", "typed")
+    others = {name: getattr(found, name) for name in Forms._fields if name not in alone}
     return Forms(known=known, **others)
 
 
