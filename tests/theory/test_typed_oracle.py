@@ -22,8 +22,8 @@ PUBLISHED = (
     (-0.6, -0.6), (2.1, 1.8),
 )  # fmt: skip
 # Published values up to 2.6 off, probably not converged: off their solution sweeps divide by the
-# squares of small numbers. These equations solved with 2 to 5 functions and 9 to 121 types agree to 0.15 with
-# each other, and are nearer to the simulations.
+# squares of small numbers. These equations solved with 2 to 5 functions and 9 to 121 types agree
+# to 0.15 with each other, and are nearer to the simulations.
 DOUBTED = {(3, 0), (3, 1), (6, 0), (9, 0), (10, 0), (12, 1), (15, 0), (16, 0), (16, 1)}
 
 
