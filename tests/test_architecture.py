@@ -70,7 +70,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "theory/one_step": [
         {"orders"},
         {"question", "free_functions", "labels", "system", "least_error", "words"},
-        {"step_noise", "term_labels"},
+        {"step_noise", "term_labels", "typed"},
         {"nodes"},
         {"moments", "resolvent", "triangles", "term_doubts"},
         {"level_response", "level_kicks", "term_mean"},

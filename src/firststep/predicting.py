@@ -24,6 +24,7 @@ def predict(
     problem: Problem,
     *,
     bulk: str = "exact",
+    neurons: object = "auto",
     dimension: object = None,
     check: object = None,
     seed: object = None,
@@ -35,6 +36,11 @@ def predict(
     ``bulk="exact"`` is the true network. ``bulk="isotropic"`` replaces the covariance of the
     trained rows by a multiple of the identity: the spiked random features model of [Cui], which
     ``simulate(model="spiked")`` draws.
+
+    On steep spectra neurons are typed by what they see of a few leading directions, where the
+    equations for it are known: a student that is odd, readout values of one size, ridge regression
+    on real labels, a step at finite d (docs/theory.md, section 11). The answer's ``neurons`` says
+    so; ``neurons="plain"`` has the equations without it, as derivatives in JAX do.
 
     Any of alpha, beta, alpha0, step, ridge and noise may be given as arrays, which are broadcast
     and solved together; several ridge values in the problem are an array too. With JAX arrays that
@@ -55,11 +61,11 @@ def predict(
     if check is None:
         if seed is not None:
             raise InvalidParameter("seed", "given together with check", seed)
-        return theory(question, bulk=bulk, **fields)
+        return theory(question, bulk=bulk, neurons=neurons, **fields)
     asked = _asked(question, bulk, check, 0 if seed is None else seed, fields)
-    found = theory(question, bulk=bulk, **fields)
+    found = theory(question, bulk=bulk, neurons=neurons, **fields)
     try:
-        return replace(found, check=_check(asked, found, progress))
+        return replace(found, check=_check(asked, found, neurons, progress))
     except Interrupted as stop:
         stop.result = replace(found, check=stop.result)
         raise
@@ -100,8 +106,10 @@ def _asked(
 
 
 def _check(
-    asked: Asked, found: Prediction, progress: Callable[[int, int], None] | None
+    asked: Asked, found: Prediction, neurons: object, progress: Callable[[int, int], None] | None
 ) -> LayerCheck:
     """Against the theory at the layers' whole numbers, solved again only if they are others."""
     same = asked.problem.to_dict() == found.problem.to_dict()
-    return asked.against(found if same else theory(asked.problem, bulk=asked.bulk), progress)
+    if not same:
+        found = theory(asked.problem, bulk=asked.bulk, neurons=neurons)
+    return asked.against(found, progress)

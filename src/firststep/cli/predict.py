@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
+from cyclopts import Parameter
 
 import firststep
 from firststep.cli.flags import NO_PROBLEM, Bulk, Json, ProblemFlags, number
@@ -15,6 +16,9 @@ def predict(
     problem: ProblemFlags = NO_PROBLEM,
     *,
     bulk: Bulk = "exact",
+    neurons: Annotated[
+        str, Parameter(help="auto: typed where a spectrum is steep; plain: never")
+    ] = "auto",
     check: Annotated[
         str | None,
         number("also draw so many first layers at --dimension, 1 to 100, and solve each of them"),
@@ -31,7 +35,9 @@ def predict(
     """
     question = problem.problem()
     with Bar(json or check is None, "layers") as bar:
-        result = firststep.predict(question, bulk=bulk, check=check, seed=seed, progress=bar)
+        result = firststep.predict(
+            question, bulk=bulk, neurons=neurons, check=check, seed=seed, progress=bar
+        )
     show(result, json)
     if np.all(np.asarray(result.status) == "converged"):
         return 0

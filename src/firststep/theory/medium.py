@@ -77,6 +77,12 @@ class Medium(NamedTuple):
             t=(1.0, *map(float, (shares @ powers)[1:])),
         )
 
+    def on_levels(self) -> Medium:
+        """With the moments of the levels, where what cancels exactly must be averaged alike."""
+        powers = np.array(self.levels)[:, None] ** np.arange(_HIGHEST + 1)
+        o, t = np.array(self.masses) @ powers, np.array(self.shares) @ powers
+        return self._replace(o=tuple(map(float, o)), t=tuple(map(float, t)))
+
 
 _ONES = (1.0,) * (_HIGHEST + 1)
 ISOTROPIC = Medium((1.0,), (1.0,), (1.0,), _ONES, _ONES)  # Omega = 1

@@ -251,6 +251,7 @@ def test_directions_without_inputs_change_the_sizes() -> None:
     ids=["two blocks", "power law"],
 )
 def test_gradients_agree_with_finite_differences(changes: dict[str, object]) -> None:
+    """Of the equations without typed neurons, which are all that JAX has."""
     problem = problem_of(**changes)
     jitted = problem.readout == "ones"  # where the noise must be known
     names = ("ridge", "step", "alpha", "beta", "alpha0", *(() if jitted else ("noise",)))
@@ -262,10 +263,10 @@ def test_gradients_agree_with_finite_differences(changes: dict[str, object]) -> 
     with jax.enable_x64(True):
         graded = jax.value_and_grad(risk)
         value, gradient = (jax.jit(graded) if jitted else graded)(values)
-    assert float(value) == pytest.approx(predict(problem).risk, rel=1e-9)
+    assert float(value) == pytest.approx(predict(problem, neurons="plain").risk, rel=1e-9)
     for name, at in values.items():
         h = 1e-4 * at
-        around = predict(problem, **{name: np.array([at - h, at + h])}).risk
+        around = predict(problem, neurons="plain", **{name: np.array([at - h, at + h])}).risk
         difference = (around[1] - around[0]) / (2 * h)
         assert float(gradient[name]) == pytest.approx(difference, rel=2e-5, abs=1e-8), name
 

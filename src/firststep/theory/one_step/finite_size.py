@@ -1,4 +1,6 @@
-"""How far networks of finite size may be from a prediction, at every point of it."""
+"""What a prediction says of networks of finite size, at every point of it: by which equations, and
+how far they may be.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.model_error import ModelError
 from firststep.theory.one_step.question import model_of
 from firststep.theory.one_step.solve import Point
+from firststep.theory.one_step.typed import PLAIN, TYPED
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -36,7 +39,7 @@ def sized_numbers(problem: Problem) -> dict[str, str]:
 
 
 class FiniteSize:
-    """What a prediction says of its own finite-size error."""
+    """What a prediction says of its equations at finite d, and of its own finite-size error."""
 
     problem: Problem
     bulk: str
@@ -50,6 +53,19 @@ class FiniteSize:
 
     def _shaped(self, values: ArrayLike) -> Values:
         raise NotImplementedError
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the neurons of some point are typed."""
+        return any(point.is_typed for point in self.points)
+
+    @property
+    def neurons(self) -> Any:
+        """Which equations: "plain", or "typed" where a spectrum is steep (docs/theory.md, section
+        11). A word, or an array of words.
+        """
+        words = [TYPED if point.is_typed else PLAIN for point in self.points]
+        return words[0] if self.shape == () else np.array(words).reshape(self.shape)
 
     @property
     def model_error_of(self) -> str:

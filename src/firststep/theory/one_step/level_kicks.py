@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.library import library_of
-from firststep.theory.one_step.resolvent import Equations, Pencil
+from firststep.theory.one_step.resolvent import Equations, Pencil, stretch
 from firststep.theory.one_step.system import System, apply, flip
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class LevelKicks(NamedTuple):
     value: Float[Array, "batch s"]  # varpi
     teacher: _Part  # p is p~ here; its first block is that of p
     own: _Part | None
+    stretch: Float[Array, "batch s P"] | None = None  # of typed neurons: 1 + eps g_p varpi
 
     @property
     def parts(self) -> list[_Part]:
@@ -75,14 +76,21 @@ class LevelKicks(NamedTuple):
     def squares(
         self, ends: Float[Array, "batch P n"], by_eta: Float[Array, "batch P"] | None
     ) -> Float[Array, "batch P"]:
-        """<(a_p.p~ - sqrt varpi l_p.eta/alpha0)^2>_t, and the own output's."""
+        """<(a_p.p~ - sqrt varpi l_p.eta/alpha0)^2>_t, and the own output's. Of typed neurons a_p is
+        that of the level.
+        """
         xp = library_of(self.value).xp
         seen = self.teacher.p @ flip(ends)
+        if self.stretch is not None:
+            seen = seen * self.stretch
         if by_eta is not None:
             seen = seen - xp.sqrt(self.value)[..., None] * by_eta[:, None]
         total = _sum(self.teacher.weight, seen**2)
         if self.own is not None:
-            total = total + _sum(self.own.weight, (self.own.p @ flip(ends)) ** 2)
+            seen = self.own.p @ flip(ends)
+            if self.stretch is not None:
+                seen = seen * self.stretch
+            total = total + _sum(self.own.weight, seen**2)
         return total
 
 
@@ -107,13 +115,13 @@ def on_levels(
         p = p - root * _second(pushed)[:, None]
     teacher = _Part(levels.share, p, phi)
     shift = system.mean.own_shift
+    stretched = None if pencil.lean is None else stretch(pencil.lean, levels)
     if shift is None:
-        return LevelKicks(levels.value, teacher, None)
+        return LevelKicks(levels.value, teacher, None, stretched)
     every = xp.broadcast_to(own[:, None], kicked.shape)
     p = _applied(z, every)
-    return LevelKicks(
-        levels.value, teacher, _Part(levels.mass * shift, p, _framed(pencil, p, every))
-    )
+    drawn = _Part(levels.mass * shift, p, _framed(pencil, p, every))
+    return LevelKicks(levels.value, teacher, drawn, stretched)
 
 
 def _applied(

@@ -7,7 +7,8 @@ the weights m varpi^2, m varpi and m of f = varpi, 1 and 1/varpi (m: the mass of
     dX = sum_l w_l Delta_l dH_l Delta_l^T - (1/alpha0) sum_l w_l Q_l dg Q_l
     dg = F dZ F^T - sum_p (s_p l_p^T + l_p s_p^T + l_p l_p^T) dTheta_p,   s_p = F Z a_p
 
-and in dE_p it is d<Z(varpi)> that stands with a_p. One linear solve for (dE, vech dZ).
+and in dE_p it is d<Z(varpi)> that stands with a_p. One linear solve for (dE, vech dZ). Typed
+neurons: (1 + eps g_p varpi) a_p for a_p, so that dE_p has d<varpi Z> and d<varpi^2 Z> too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import block_matrix
-from firststep.theory.one_step.resolvent import Equations, Pencil, average
+from firststep.theory.one_step.resolvent import Equations, Pencil, average, stretch
 from firststep.theory.one_step.system import Bulk, Levels, State, flip, triangle
 from firststep.theory.one_step.triangles import congruences
 
@@ -135,6 +136,8 @@ def _average(levels: Levels, at: Equations, power: int, chain: _Chain, size: int
     rows, columns, _ = triangle(size)
     overlap = congruences(weight, plain[..., :r] @ at.pencil.inverse[:, None])
     seen = plain @ flip(at.pencil.ends)[:, None]  # (., s, n, P)
+    if at.pencil.lean is not None:
+        seen = seen * stretch(at.pencil.lean, levels)[:, :, None]
     pairs = seen[:, :, rows] * seen[:, :, columns]
     direct = ((weight * levels.value)[:, None, :] @ pairs.reshape(*pairs.shape[:2], -1)).reshape(
         pairs.shape[0], rows.size, -1
@@ -144,16 +147,20 @@ def _average(levels: Levels, at: Equations, power: int, chain: _Chain, size: int
 
 
 def _average_seen(levels: Levels, at: Equations, chain: _Chain) -> Average:
-    """How a_p^T <Z> a_p moves, without the matrix of <Z>: P rows in the place of n (n + 1)/2."""
-    z, ends = at.image.levels, at.pencil.ends
+    """How a_p^T <(1 + eps g_p varpi)^2 Z> a_p moves, g = 0 but for typed neurons; without the
+    matrices of the averages: P rows in the place of n (n + 1)/2.
+    """
+    z, pencil = at.image.levels, at.pencil
     assert z is not None
     weight = levels.mass * levels.value
-    plain = ends[:, None] @ z / levels.value[:, :, None, None]  # a_p^T W: (., s, P, n)
-    r = at.pencil.inverse.shape[-1]
-    overlap = _squares(weight, plain[..., :r] @ at.pencil.inverse[:, None])
-    both = plain @ flip(ends)[:, None]
-    direct = average(weight * levels.value, both**2)
-    kernel = _squares(weight, ends[:, None] @ framed_levels(at.pencil, z))
+    ends = pencil.ends[:, None]  # (., s, P, n)
+    if pencil.lean is not None:
+        ends = ends * stretch(pencil.lean, levels)[..., None]
+    plain = ends @ z / levels.value[:, :, None, None]  # a_p^T W
+    r = pencil.inverse.shape[-1]
+    overlap = _squares(weight, plain[..., :r] @ pencil.inverse[:, None])
+    direct = average(weight * levels.value, (plain @ flip(ends)) ** 2)
+    kernel = _squares(weight, ends @ framed_levels(pencil, z))
     return Average(overlap, -direct - kernel @ chain.by_theta, -kernel @ chain.by_resolvent)
 
 

@@ -39,6 +39,9 @@ averages <.>_t over the teacher's part of the spectrum and d = q^2_0 - q^0_0:
 and in Z_tj, Z_ij above x_j Z_tt is x_j Z_ts, x_i x_j Z_tt is x_i x_j Z_ss, with Phi_s, g_s of Z_ss,
 in Z_ij, and Z = <varpi Z(varpi)>. |v| is |v|_Omega. (Omega = 1: all three are Z_tt above.)
 
+Typed neurons (``typed``): Y in the place of kappa B, and F, X, X_c, T made of those above, which
+have Z of the image there: what is left of M^-1 + V K_e - G_vv^-1 is of second order in the rows.
+
 Own output. At finite d the spike is along v + (b/N) U, U = sum_j at_j w_j (``theory.step``), and
 |v| above is its length. U knows nothing of the step's data, so that with eps^2 = b^2 A/N
 
@@ -69,6 +72,7 @@ from firststep.numerics.linear_algebra import block_matrix, thin_svd
 from firststep.theory.one_step.resolvent import Equations, average
 from firststep.theory.one_step.system import Bulk, Mean, State, System, flip
 from firststep.theory.one_step.term_mean import TermForms, forms_of_terms
+from firststep.theory.one_step.typed import TypedRows, type_vectors
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -94,6 +98,7 @@ class Forms(NamedTuple):
     # None without norm fluctuations that know of the rows:
     sources: Float[Array, "batch 3 n P"] | None = None  # R_j
     along_v: Float[Array, "batch r P"] | None = None  # A_v
+    typed: TypedRows | None = None  # of typed neurons
 
     @property
     def teacher(self) -> Float[Array, "batch n n"]:
@@ -131,6 +136,8 @@ def forms(system: System, state: State, at: Equations) -> Forms:
     bulk, mean = system.bulk, system.mean
     if bulk.amplitudes is not None:
         return _of_terms(forms_of_terms(system, state, at))
+    if mean.types is not None:
+        state = state._replace(resolvent=at.image.z)
     r = bulk.basis.shape[1]
     norm, gamma, rho = (v[:, None, None] for v in (mean.length, mean.alignment, mean.misalignment))
     blocks = _blocks(bulk, state, at, (1,) if mean.linear_chaos is None else (1, 2, 3))
@@ -152,14 +159,21 @@ def forms(system: System, state: State, at: Equations) -> Forms:
         solver=solver,
         to_teacher=gvt,
     )
-    return plain if mean.linear_chaos is None else _with_norms(system, at, blocks, plain)
+    found = plain if mean.linear_chaos is None else _with_norms(system, at, blocks, plain)
+    if mean.types is None:
+        return found
+    parts = found.rows, found.cross, found.across
+    typed = TypedRows.of(bulk, mean.types, at.pencil.theta, parts)
+    rows, cross, across = typed.forms
+    return found._replace(rows=rows, cross=cross, across=across, typed=typed)
 
 
 def _of_terms(found: TermForms) -> Forms:
     """Of a teacher of several directions; Omega = 1."""
     same = found.teacher, found.teacher, found.teacher, found.phi_teacher, found.phi_teacher
     known = Known(*same, found.trace)
-    others = {name: getattr(found, name) for name in Forms._fields if name != "known"}
+    alone = ("known", "typed")
+    others = {name: getattr(found, name) for name in Forms._fields if name not in alone}
     return Forms(known=known, **others)
 
 
@@ -324,7 +338,7 @@ def projection(
     bulk, mean, theta = system.bulk, system.mean, at.pencil.theta
     lib = library_of(state.energy)
     xp = lib.xp
-    vectors = row_vectors(system)
+    vectors = row_vectors(system, at)
     kernel = sum(flip(psi) @ (psi * theta[..., None]) for psi in mean.fluctuations)
     kernel = kernel + flip(vectors) @ shapes.rows @ vectors
     size = kernel.shape[-1]
@@ -383,14 +397,21 @@ def _bordered(
     return block_matrix(turn, xp.zeros((batch, m, 1)), xp.zeros((batch, 1, n)), corner)
 
 
-def row_vectors(system: System) -> Float[Array, "batch m nodes"]:
-    """C = (kappa B; mu0'); none of it in the common mode."""
+def row_vectors(system: System, at: Equations | None = None) -> Float[Array, "batch m nodes"]:
+    """C = (kappa B; mu0'), nothing in the common mode; of typed neurons (Y; mu0') at a state."""
     bulk, mean = system.bulk, system.mean
-    xp = library_of(bulk.basis).xp
-    vectors = bulk.basis * mean.kappa
-    if mean.linear_chaos is not None:
-        vectors = xp.concatenate([vectors, mean.by_variance], 1)
-    return xp.pad(vectors, ((0, 0), (0, 0), (0, mean.mean.shape[-1] - vectors.shape[-1])))
+    xp, nodes = library_of(bulk.basis).xp, mean.mean.shape[-1]
+
+    def wide(vectors: Float[Array, "batch m K"]) -> Float[Array, "batch m nodes"]:
+        return xp.pad(vectors, ((0, 0), (0, 0), (0, nodes - vectors.shape[-1])))
+
+    if mean.types is None or at is None:
+        vectors = wide(bulk.basis * mean.kappa)
+    else:
+        vectors = type_vectors(bulk, mean, at.pencil.theta)
+    if mean.linear_chaos is None:
+        return vectors
+    return xp.concatenate([vectors, wide(mean.by_variance)], 1)
 
 
 def smoother(

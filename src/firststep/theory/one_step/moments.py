@@ -18,7 +18,17 @@ from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.one_step.free_functions import free_functions
 from firststep.theory.one_step.nodes import InnerRule, Rules, TermRules, term_scales
 from firststep.theory.one_step.question import Model, Numbers
-from firststep.theory.one_step.system import Bulk, Levels, Mean, System, Target, flip, triangle
+from firststep.theory.one_step.system import (
+    Bulk,
+    Levels,
+    Mean,
+    System,
+    Target,
+    Types,
+    flip,
+    triangle,
+)
+from firststep.theory.one_step.typed import StepNodes, typed_law
 from firststep.theory.step import Residual, StepConstants, StepDirection, StepLaw, step_law
 from firststep.theory.teacher import TermSum
 
@@ -37,6 +47,7 @@ class Conditional(NamedTuple):
     law: StepLaw
     student: ShiftedMoments  # mu0, mu1, mu2, mu0', each (batch, P, K)
     target: Target
+    types: Types | None = None  # of typed neurons
 
     @classmethod
     def of(cls, model: Model, rules: Rules, numbers: Numbers) -> Conditional:
@@ -54,16 +65,29 @@ class Conditional(NamedTuple):
             on_sphere=not model.has_gaussian_rows,
             beside=_beside(rules),
         )
+        types = None
+        if model.is_typed:
+            assert numbers.dimension is not None
+            rate = numbers.rate[:, None] * rules.readout
+            nodes = StepNodes(
+                rules.labels,
+                rules.label_weights,
+                alpha0=numbers.alpha0,
+                rate=rate,
+                dimension=numbers.dimension,
+            )
+            law, types = typed_law(law, model.constants, nodes, model.medium)
         shift = law.spike[:, :, None] * rules.kappa
         scale, rule = lib.xp.sqrt(law.variance)[:, :, None], rules.student
         moments = shifted_moments(model.student.evaluate, shift, scale, rule.cuts, rule.nodes)
-        return cls(law, moments, target_of(model, rules, law.direction, numbers.noise))
+        return cls(law, moments, target_of(model, rules, law.direction, numbers.noise), types)
 
     @classmethod
     def shared(cls, model: Model, rules: Rules, numbers: Numbers) -> Conditional:
         """In NumPy, computed once for problems that differ only in alpha, beta and ridge."""
         alike = [numbers.alpha0, numbers.rate, numbers.noise]
         alike += [numbers.beta] if model.has_own_output else []
+        alike += [numbers.dimension] if numbers.dimension is not None and model.is_typed else []
         keys = np.stack(alike, axis=1)
         unique, first, places = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         if len(unique) == len(keys):
@@ -204,6 +228,7 @@ def _mean(model: Model, rules: Rules, numbers: Numbers, given: Conditional) -> M
         free=free,
         own_shift=law.own_shift,
         along_readout=along_readout,
+        types=given.types,
     )
 
 
@@ -292,6 +317,7 @@ def _bulk(
         alpha0=numbers.alpha0,
         levels=_levels(model.medium, numbers),
         amplitudes=rules.amplitudes,
+        lean=None if given.types is None else given.types.lean,
     )
 
 

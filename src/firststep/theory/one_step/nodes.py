@@ -18,6 +18,7 @@ from firststep.theory.one_step.labels import Mixture, label_rule, mixed_label_ru
 from firststep.theory.one_step.question import Model, Numbers
 from firststep.theory.one_step.step_noise import step_mixtures
 from firststep.theory.one_step.term_labels import still_rule, term_label_rule
+from firststep.theory.one_step.typed import TYPED_CUT, type_nodes
 from firststep.theory.step import StepConstants, StepDirection
 from firststep.theory.teacher import TermSum, Together
 
@@ -94,13 +95,16 @@ class Resolution(NamedTuple):
     reach: float = REACH  # of kappa
 
     def finer(self) -> Resolution:
-        """Half the spacings, more label nodes."""
+        """Half the spacings, more label nodes.
+
+        The basis of typed neurons stays: a finer one is lost in rounding.
+        """
         return self._replace(
             kappa_spacing=self.kappa_spacing / 2,
             readout_spacing=self.readout_spacing / 2,
             label_width=self.label_width / 2,
             label_detail=min(self.label_detail + 1, 4),
-            rank_cut=self.rank_cut / 10,
+            rank_cut=self.rank_cut if self.rank_cut >= TYPED_CUT else self.rank_cut / 10,
         )
 
 
@@ -139,6 +143,9 @@ def readout_rule(
 ) -> ReadoutRule:
     """The readout's nodes; one value where all neurons are alike."""
     is_odd = model.constants.is_odd
+    if model.is_typed:
+        *_, masses = type_nodes()
+        return ReadoutRule(FINITE, np.full(masses.size, abs(readout.values[0])), masses)
     if not differ:
         return ReadoutRule(ALIKE, np.array([1.0]), np.array([1.0]))
     if readout.is_gaussian:
@@ -180,7 +187,7 @@ def choose(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Resoluti
             label_detail=1 if model.is_isotropic else 2,
             student=inner_rule(model.student, _bucket(broadest[i])),
             teacher=_teacher_rule(model, _bucket(misalignment[i])),
-            rank_cut=RANK_CUT,
+            rank_cut=TYPED_CUT if model.is_typed else RANK_CUT,
         )
         for i in range(kappa.size)
     ]

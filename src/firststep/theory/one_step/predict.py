@@ -6,6 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from firststep.theory.one_step.question import (
 from firststep.theory.one_step.solve import RESOLVED_LOSS, Point, solve
 from firststep.theory.one_step.solve_loss import LossSolver
 from firststep.theory.one_step.step_noise import check_noise
+from firststep.theory.one_step.typed import AUTO, NEURONS, PLAIN, typed_model
 from firststep.theory.step import StepConstants, plain_gradient_square
 
 if TYPE_CHECKING:
@@ -44,7 +46,9 @@ if TYPE_CHECKING:
     Values = Mapping[str, Float[Array, " batch"]]
 
 
-def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
+def predict(
+    problem: Problem, *, bulk: str = "exact", neurons: object = AUTO, **fields: object
+) -> Any:
     """The theory of a problem, of arrays of its numbers, or of JAX arrays of them.
 
     What the public ``predict`` (firststep.predicting, which says it all) asks for; it adds the
@@ -52,7 +56,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     """
     begin = time.perf_counter()
     problem = Problem.asked(problem)
-    bulk = choice("bulk", bulk, BULKS)
+    bulk, neurons = choice("bulk", bulk, BULKS), choice("neurons", neurons, NEURONS)
     refuse_unknown(fields)
     structure_of(problem)  # refuses inputs that are no N(0, Omega), before any work
     check_terms(problem)
@@ -64,7 +68,7 @@ def predict(problem: Problem, *, bulk: str = "exact", **fields: object) -> Any:
     check_loss(problem)
     if np.any(moves(problem, values)):
         check_noise(problem, bulk)
-    points = _solve(problem, bulk, values)
+    points = _solve(problem, bulk, values, may_type=neurons != PLAIN)
     given = {name: values[name].reshape(shape) for name in fields} if shape != () else {}
     if isinstance(problem.ridge, tuple) and "ridge" not in fields:
         given["ridge"] = values["ridge"].reshape(shape)
@@ -110,7 +114,7 @@ def is_traced(value: object) -> bool:
     return module.startswith(("jax", "jaxlib")) and hasattr(value, "aval")
 
 
-def _solve(problem: Problem, bulk: str, values: Values) -> list[Point]:
+def _solve(problem: Problem, bulk: str, values: Values, may_type: bool) -> list[Point]:
     """Problems with and without a step are different models, and so are laws of binary labels."""
     moving = moves(problem, values)
     points: dict[int, Point] = {}
@@ -122,9 +126,29 @@ def _solve(problem: Problem, bulk: str, values: Values) -> list[Point]:
         places = np.flatnonzero(chosen)
         if places.size:
             some = {name: each[places] for name, each in values.items()}
-            found = _points(problem.replace(noise=float(noise)), bulk, some, steps)
+            question = problem.replace(noise=float(noise))
+            found = _typed(question, bulk, some) if steps and may_type else None
+            found = _points(question, bulk, some, steps) if found is None else found
             points.update(zip(places, found, strict=True))
     return [points[place] for place in range(moving.size)]
+
+
+def _typed(problem: Problem, bulk: str, values: Values) -> list[Point] | None:
+    """Points by the equations of typed neurons, and what these do not solve by the plain ones; None
+    where neurons need not be typed.
+    """
+    plain = model_of(problem, bulk, True)
+    model = typed_model(plain, problem)
+    if model is plain:
+        return None
+    found = solve(model, problem.readout, across(numbers_of(problem, values, model)))
+    points = [replace(point, is_typed=True) for point in found]
+    lost = [place for place, point in enumerate(points) if not point.is_good]
+    if lost:
+        some = {name: each[lost] for name, each in values.items()}
+        for place, point in zip(lost, _points(problem, bulk, some, True), strict=True):
+            points[place] = point
+    return points
 
 
 def _points(problem: Problem, bulk: str, values: Values, steps: bool) -> list[Point]:

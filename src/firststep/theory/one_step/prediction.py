@@ -81,7 +81,7 @@ class Prediction(FiniteSize, LossNumbers, Shown):
     @property
     def kind(self) -> str:
         """Which theory, in words."""
-        return f"{self.bulk} bulk"
+        return f"{self.bulk} bulk{', typed neurons' if self.is_typed else ''}"
 
     def _shaped(self, values: ArrayLike) -> Values:
         return _value(np.asarray(values, float).reshape(self.shape))
@@ -374,6 +374,8 @@ class Prediction(FiniteSize, LossNumbers, Shown):
         """Plain values fit for JSON."""
         single = self.shape == ()
         table: dict[str, Any] = {"problem": self.problem.to_dict(), "bulk": self.bulk}
+        if self.is_typed:
+            table["neurons"] = self.neurons if single else self.neurons.tolist()
         if not single:
             table["fields"] = {name: plain(np.asarray(v)) for name, v in self.fields.items()}
         table.update({name: plain(getattr(self, name)) for name in self._shown()})

@@ -80,6 +80,7 @@ class Model(NamedTuple):
     noise_law: NoiseLaw  # of real ones
     medium: Medium  # the covariance of the inputs
     draws_teacher: bool  # each network its own, of which the equations have the equal components
+    is_typed: bool = False  # whether neurons are typed (``typed``)
 
     @property
     def row_spread(self) -> float:

@@ -43,7 +43,8 @@ with A = (A0, A1; A1^T, A2) and rows multiplied by varpi,
     one block: Z(varpi) = varpi (M^-1 + varpi sum_p Theta_p a_p a_p^T + varpi^2 q)^-1
 
 and three averages are needed: Z, the unknown, is <varpi Z(varpi)>; (E) has <Z(varpi)> in the place
-of the first Z; and <Z_11(varpi)/varpi> is what V has of it, in ``force``.
+of the first Z; and <Z_11(varpi)/varpi> is what V has of it, in ``force``. Typed neurons (``typed``,
+one block) have (1 + eps g_p varpi) a_p for a_p on a level, and <(1 + eps g_p varpi)^2 Z> in (E).
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ class Pencil(NamedTuple):
     lower: Float[Array, "batch P n"] | None = None  # (0, e_p U_p)
     moments: Float[Array, "batch n n"] | None = None  # (A0, A1; A1^T, A2)
     frame: Float[Array, "batch n n"] | None = None  # F
+    lean: Float[Array, "batch P"] | None = None  # eps g_p
 
     @classmethod
     def of(
@@ -91,7 +93,8 @@ class Pencil(NamedTuple):
         if bulk.tilt is None:
             a = u * xp.sqrt(bulk.isotropic)[..., None]
             base = inverse + flip(a) @ (a * theta[..., None])
-            return cls(inverse, theta, ends=a, padded=u, kernels=square, base=base)
+            lean = bulk.lean
+            return cls(inverse, theta, ends=a, padded=u, kernels=square, base=base, lean=lean)
         r = u.shape[-1]
         tilted, zero = u * bulk.tilt[..., None], xp.zeros_like(u)
         ends = xp.concatenate([u, tilted], -1)
@@ -147,8 +150,7 @@ class Pencil(NamedTuple):
         if levels.bare is not None:
             inverse = inverse * levels.bare[:, :, None, None]
         if self.moments is None:
-            rows = flip(self.ends) @ (self.ends * self.theta[..., None])
-            system = inverse + value * (rows[:, None] + value * q[:, None])
+            system = inverse + value * (self._rows(levels) + value * q[:, None])
             return value * lib.linalg.inv(system)
         r = q.shape[-1] // 2
         q11, q12, q21, q22 = (q[:, None, a, b] for a in _halves(r) for b in _halves(r))
@@ -159,6 +161,15 @@ class Pencil(NamedTuple):
         z = lib.linalg.solve(system + right @ self.moments[:, None], right)
         return (z + flip(z)) / 2
 
+    def _rows(self, levels: Levels) -> Float[Array, "batch s n n"]:
+        """sum_p Theta_p (1 + eps g_p varpi)^2 a_p a_p^T."""
+        if self.lean is None:
+            return (flip(self.ends) @ (self.ends * self.theta[..., None]))[:, None]
+        weights = stretch(self.lean, levels) ** 2 * self.theta[:, None]  # (., s, P)
+        pairs = self.ends[:, :, :, None] * self.ends[:, :, None, :]
+        found = weights @ pairs.reshape(*pairs.shape[:2], -1)
+        return found.reshape(*found.shape[:2], *pairs.shape[2:])
+
     def framed(
         self, z: Float[Array, "batch n n"], size: Float[Array, " batch"] | None = None
     ) -> Float[Array, "batch n n"]:
@@ -168,6 +179,11 @@ class Pencil(NamedTuple):
         n = z.shape[-1]
         corner = np.diag(np.arange(n) >= n // 2)
         return z @ flip(self.frame) + (corner if size is None else corner * size[:, None, None])
+
+
+def stretch(lean: Float[Array, "batch P"], levels: Levels) -> Float[Array, "batch s P"]:
+    """1 + eps g_p varpi."""
+    return 1 + levels.value[:, :, None] * lean[:, None]
 
 
 def _halves(r: int) -> tuple[slice, slice]:
@@ -245,6 +261,10 @@ def equations(bulk: Bulk, state: State) -> Equations:
         value, mass, *_ = bulk.levels
         plain, minus = average(mass, image.levels), average(mass / value, image.levels)[:, :r, :r]
     own = xp.sum((pencil.ends @ plain) * pencil.ends, -1)
+    if pencil.lean is not None and bulk.levels is not None and image.levels is not None:
+        more = average(mass * value**2, image.levels)
+        own = own + 2 * pencil.lean * xp.sum((pencil.ends @ image.z) * pencil.ends, -1)
+        own = own + pencil.lean**2 * xp.sum((pencil.ends @ more) * pencil.ends, -1)
     rough = bulk.jitter * xp.sum((u @ average(quadratic, crossing)) * u, -1)
     energy_gap = state.diagonal + own + rough - state.energy
     relative = xp.max(xp.abs(energy_gap) / state.energy, axis=-1)

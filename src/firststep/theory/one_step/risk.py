@@ -44,7 +44,8 @@ with <sqrt varpi p~>_t for p in the sources z_j (and T_1 eta for eta there), wit
 
 and with w^0_l (<varpi phi phi^T>_t - P P^T) more in E_l[(G P + psi_l/alpha0)^2]; in z_t it is
 <p~/sqrt varpi>_t that stands with dM^-1 b_z/rho. The own output adds the source (xi/|v|, 0) on the
-levels, with the masses and (A/N) b^2 for t, to these three.
+levels, with the masses and (A/N) b^2 for t, to these three. Typed neurons: beta in the place of b_v
+from xi on, and what ``typed`` adds in Theta.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ from firststep.theory.one_step.resolvent import Equations, average, equations
 from firststep.theory.one_step.response import Response, respond
 from firststep.theory.one_step.system import State, System, apply, flip, solve_each, triangle
 from firststep.theory.one_step.term_risk import Given, Pull, pull_of_terms
+from firststep.theory.one_step.typed import by_type
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -109,6 +111,7 @@ class _Sources(NamedTuple):
     across: Float[Array, "batch mr"]  # b_z
     along: Float[Array, "batch r"]  # b_v
     norms: Float[Array, "batch P"]  # t_p
+    by_type: Float[Array, "batch P"] | None = None  # of typed neurons: more of dJ/dTheta
 
 
 def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Outcome:
@@ -116,7 +119,7 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     xp, bulk, mean = library_of(shrunk).xp, system.bulk, system.mean
     solved = Solved.of(system, state)
     fit = projection(system, state, solved.at, solved.shapes, shrunk)
-    (h0, h1, h2), rows = mean.target, row_vectors(system)
+    (h0, h1, h2), rows = mean.target, row_vectors(system, solved.at)
     across = _projected(bulk.basis, shrunk, h1)
     offset = apply(flip(rows), apply(solved.shapes.cross, across))
     size, nodes = h0.shape[-1], fit.root.shape[-1]
@@ -165,8 +168,12 @@ def spread(
 ) -> tuple[Float[Array, "batch *m K"], Float[Array, "batch K"]]:
     """The linear coefficient t, and dJ/dS, of g = S (h0 - m) and b_z = B S h1."""
     system, shapes, r = solved.system, solved.shapes, solved.system.bulk.basis.shape[1]
-    found = apply(row_vectors(system), g)
+    found = apply(row_vectors(system, solved.at), g)
     sources = _Sources(g, across, found[:, :r], found[:, r:])
+    if shapes.typed is not None:
+        pair = shapes.typed.replaced(found, across)
+        more = by_type(system.bulk, system.mean, pair, g)
+        sources = sources._replace(along=pair[0], by_type=more)
     force = apply(flip(shapes.cross), found) + apply(shapes.across, across)
     by_weight = apply(flip(system.overlap_map), _frozen_gradient(solved, sources))
     if system.bulk.amplitudes is not None:
@@ -210,8 +217,9 @@ def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y
     if mean.dimension is not None:
         coherent, by_diagonal = _by_coherent(system, state, sources.g)
         by_theta = by_theta + coherent
-    if by_norms is not None:
-        by_theta = by_theta + by_norms
+    for more in (by_norms, sources.by_type):
+        if more is not None:
+            by_theta = by_theta + more
     inverse = at.pencil.inverse
     rows, columns, times = triangle(r)
     by_matrix = -(inverse @ by_inverse @ inverse)[:, rows, columns] * times
@@ -228,7 +236,7 @@ def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y
 def _pull(solved: Solved, sources: _Sources) -> Pull:
     """The explicit derivatives of J that come with Pi."""
     system, state, at, _, shapes = solved
-    mean, (_, across, along, norms) = system.mean, sources
+    mean, (_, across, along, norms, _) = system.mean, sources
     if system.bulk.amplitudes is not None:
         return pull_of_terms(Given(system, state, at, shapes, across, along=along, norms=norms))
     kicks = _kicks(solved, sources)

@@ -107,6 +107,7 @@ class Point:
     output: Output | None = None  # what the fit says on a new sample
     fitted: Report | None = None
     rounding_of_fit: float = 0.0  # relative, of its v
+    is_typed: bool = False  # whether its equations are those of typed neurons
 
     @property
     def degrees_of_freedom(self) -> float:

@@ -50,6 +50,19 @@ class Bulk(NamedTuple):
     levels: Levels | None  # None where Omega = 1
     # A, with w^{ab} = A_a A_b, of a teacher of m > 1 directions; None for one
     amplitudes: Float[Array, "batch m1 J"] | None = None
+    lean: Float[Array, "batch P"] | None = (
+        None  # eps g of typed neurons: C = (1 + eps g Omega)^2 + ..
+    )
+
+
+class Types(NamedTuple):
+    """How neurons of one readout value differ by g = w.v and by their u (``typed``)."""
+
+    lean: Float[Array, "batch P"]  # eps g
+    pull: Float[Array, "batch P"]  # y
+    excess: Float[Array, "batch P"]  # y^2 - 1/(1 - r^2)
+    share: Float[Array, "batch P"]  # (V_w + V_n + 2 eps g V_2 + (eps g)^2 V_3)/V
+    spread: Float[Array, " batch"]  # V
 
 
 class Target(NamedTuple):
@@ -80,6 +93,7 @@ class Mean(NamedTuple):
     own_shift: Float[Array, " batch"] | Float[Array, "batch s"] | None
     # at_p sqrt(pi_p phi_p/A): the share of the rows along the readout, which the spike has.
     along_readout: Float[Array, "batch P"] | None
+    types: Types | None = None  # of typed neurons: the P values are types then
 
     def part(self, places: Places) -> Mean:
         """Some of the problems; kappa is shared by all."""
