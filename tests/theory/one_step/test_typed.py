@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from firststep import InvalidParameter, Prediction, Problem, predict
-from firststep.theory.one_step.question import broadcast, model_of, numbers_of
+from firststep.theory.one_step.question import broadcast, medium_of, model_of, numbers_of
 from firststep.theory.one_step.solve import solve
 from firststep.theory.one_step.typed import NODES, STEEP, TYPED_CUT, typed_model
 from tests.theory import typed_oracle
@@ -196,7 +196,7 @@ def test_nothing_jumps_where_it_begins(changes: dict[str, object], overlaps: str
         dimension=d, inputs="power-law:0.355", teacher_overlaps=overlaps, **changes
     )
     typed, plain = predict(problem), predict(problem, neurons="plain")
-    assert STEEP < typed.points[0].doubts.steep < 1.2 * STEEP
+    assert STEEP < max(medium_of(problem).levels) ** 2 / d < 1.2 * STEEP
     assert typed.neurons == "typed"
     assert abs(typed.risk - plain.risk) < 0.5 * typed.model_error
     assert typed.risk == pytest.approx(plain.risk, rel=5e-3)
