@@ -9,12 +9,16 @@ errors, and how many the finite-size error covers. ``--rows`` prints the steep o
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from firststep import Prediction
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.theory.one_step.test_structured import TABLES, of_the_row
 from tests.theory.one_step.test_structured_networks import OTHERS, simulated
 

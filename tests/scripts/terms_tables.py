@@ -6,11 +6,15 @@ and three generic problems of two, three and four terms, simulated here (d = 350
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from firststep import Problem, predict
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.agreement.test_terms_tables import GENERIC, ROWS, beside
 
 WORDS = {
