@@ -30,6 +30,7 @@ NAMES = (
     "your_own_activation",
     "your_own_data",
 )
+SLOW = ("reproduce_a_figure", "your_own_activation")  # twice the others
 NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?")
 SOMEWHERE = re.compile(
     r"(?<![\w.~])(?:/(?:home|root|tmp|usr|var|opt|work|mnt|Users|private)/|[A-Z]:\\)"
@@ -170,7 +171,8 @@ def uses_jax(name: str) -> bool:
 
 def to_run(name: str) -> Any:
     """A notebook as a parameter; one whose code uses JAX needs it."""
-    return pytest.param(name, marks=[needs_jax] if uses_jax(name) else [])
+    marks = [needs_jax] if uses_jax(name) else []
+    return pytest.param(name, marks=[*marks, *([pytest.mark.slow] if name in SLOW else [])])
 
 
 class Executed(NamedTuple):
