@@ -66,7 +66,14 @@ def test_the_theory_of_any_loss_has_the_same_threshold(beta: float, flip: float)
     assert above > 0.05
 
 
-@pytest.mark.parametrize("name", ["separability", "label-flips", "intercept-threshold"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("separability", marks=pytest.mark.slow),  # a grid of thresholds
+        "label-flips",
+        "intercept-threshold",
+    ],
+)
 def test_it_is_made_at_any_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("firststep.figures.shape.LINE_POINTS", 2)
     module, points = import_module(f"firststep.figures.{name.replace('-', '_')}"), 1

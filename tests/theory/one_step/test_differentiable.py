@@ -47,18 +47,21 @@ FIELDS = ("ridge", "step", "alpha", "beta", "alpha0", "noise")
             ),
             marks=pytest.mark.slow,
         ),
-        Problem(
-            student="relu",
-            teacher="tanh",
-            teacher_terms="relu,0.5*(z**2-1)",
-            alpha=2,
-            beta=1.2,
-            alpha0=2,
-            step=1.5,
-            ridge=0.05,
-            readout="signs",
-            noise=0.3,
-            dimension=400,
+        pytest.param(
+            Problem(
+                student="relu",
+                teacher="tanh",
+                teacher_terms="relu,0.5*(z**2-1)",
+                alpha=2,
+                beta=1.2,
+                alpha0=2,
+                step=1.5,
+                ridge=0.05,
+                readout="signs",
+                noise=0.3,
+                dimension=400,
+            ),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["two blocks, infinite", "one block, d = 300", "three directions, d = 400"],
@@ -116,7 +119,7 @@ def test_arrays_jit_and_the_numpy_solver_agree() -> None:
     assert not jax.config.jax_enable_x64  # the user's own setting is left alone
 
 
-@pytest.mark.parametrize("dimension", [math.inf, 300])
+@pytest.mark.parametrize("dimension", [math.inf, pytest.param(300, marks=pytest.mark.slow)])
 def test_no_batch_is_one_that_xla_waits_for(dimension: float) -> None:
     """What ``numerics.in_parts`` says of some versions of JAX: read from the program, as the wait
     is seldom.
@@ -146,6 +149,7 @@ def test_no_batch_is_one_that_xla_waits_for(dimension: float) -> None:
         assert math.prod(batch) == 1 or math.prod(batch) * operations < parts.DIVIDED, name
 
 
+@pytest.mark.slow
 def test_gradients_of_the_training_error_through_vmap() -> None:
     problem = Problem(
         student="tanh",

@@ -18,7 +18,12 @@ from tests.theory.one_step.test_predict import solve
 
 @pytest.mark.parametrize(
     ("size", "step", "readout"),
-    [(1, 0.5, "signs"), (1, 0.3, "1:0.5,2:0.5"), (4, 0.5, "signs"), (4, 0.3, "1:0.5,2:0.5")],
+    [
+        (1, 0.5, "signs"),
+        pytest.param(1, 0.3, "1:0.5,2:0.5", marks=pytest.mark.slow),
+        pytest.param(4, 0.5, "signs", marks=pytest.mark.slow),
+        (4, 0.3, "1:0.5,2:0.5"),
+    ],
 )
 def test_paired_simulations_with_and_without_it(size: float, step: float, readout: str) -> None:
     """Networks that step on y - f and on y, with the same random numbers: the difference of their

@@ -260,7 +260,7 @@ def test_a_term_that_is_zero_changes_nothing(student: str, readout: str, dimensi
             _same(learns(term, **fields), learns(*terms, **fields), limit)
 
 
-@pytest.mark.parametrize("dimension", [700, math.inf])
+@pytest.mark.parametrize("dimension", [700, pytest.param(math.inf, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("student", "readout"), STUDENTS)
 def test_a_rotation_of_the_directions_changes_nothing(
     student: str, readout: str, dimension: float
