@@ -171,6 +171,18 @@ def test_steep_rows_are_covered_by_their_model_error(row: dict[str, Any]) -> Non
         assert doubt > 0.01 * value
 
 
+def test_a_teacher_on_a_few_leading_eigenvectors_is_doubted() -> None:
+    """Without a step simulated risks are 12.8 +- 1.6 % below, and 1.8 % were stated."""
+    fields = dict(student="tanh", teacher="tanh", alpha=4, beta=1, step=0.0, ridge=0.05, noise=0.1)
+    found = predict(
+        Problem(**fields, inputs="power-law:0.6", teacher_overlaps="decay:2", dimension=500)
+    )
+    assert found.model_error > 0.128 * found.risk
+    assert "handful of leading eigenvectors" in found.model_error_reason
+    plain = predict(Problem(**fields, inputs=UNIT, dimension=500))
+    assert plain.points[0].doubts.focus == 0
+
+
 def test_the_tables_hold_what_they_are_to_hold() -> None:
     assert (len(MILD), len(STEEP)) == (48, 29)
     for name in ("student", "readout", "init"):
