@@ -32,9 +32,8 @@ import numpy as np
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-_RATIO = (
-    4.0  # of the ends of a panel: seen from its middle the poles are 5/3 of its half-width away
-)
+# Of the ends of a panel: seen from its middle the poles are 5/3 of its half-width away.
+_RATIO = 4.0
 _NODES = 12  # of a panel: the risk is then that of all eigenvalues to 1e-9
 _SMALL = 1e-6  # of the largest eigenvalue: those below are one panel
 _HIGHEST = 7  # moment: tr (Omega M^2)^2 has O_6
@@ -136,8 +135,9 @@ def _gauss(
     for k in range(_NODES):
         moved = x * vectors[k]
         diagonal.append(vectors[k] @ moved)
+        basis = np.stack(vectors)
         for _ in range(2):  # once more takes off what rounding left
-            moved = moved - np.stack(vectors).T @ (np.stack(vectors) @ moved)
+            moved = moved - basis.T @ (basis @ moved)
         size = float(np.linalg.norm(moved))
         if k == _NODES - 1 or size < _CLUSTERED:
             break
