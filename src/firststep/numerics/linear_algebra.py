@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from firststep.numerics.library import library_of
 
 if TYPE_CHECKING:
-    from firststep.typing import Array, Float
+    from firststep.typing import Array, Float, Int
 
 ROWS = 2048  # of a block of a tall matrix: its columns stay in the cache
 
@@ -54,6 +54,47 @@ def block_matrix(
     whole[..., :m, :k], whole[..., :m, k:] = a, b
     whole[..., m:, :k], whole[..., m:, k:] = c, d
     return whole
+
+
+class Factors(NamedTuple):
+    """The LU factors of a batch of matrices, kept for more right-hand sides than one (NumPy)."""
+
+    lower_upper: Float[Array, "batch n n"]
+    pivots: Int[Array, "batch n"]
+
+    @classmethod
+    def of(cls, matrices: Float[Array, "batch n n"]) -> Factors:
+        """Of real matrices; a singular one raises LinAlgError."""
+        from scipy.linalg import lapack  # slow to load
+
+        # LAPACK reads the rows as columns: these are the factors of the transposes.
+        found = [lapack.dgetrf(matrix.T) for matrix in matrices]
+        if any(info > 0 for *_, info in found):
+            raise np.linalg.LinAlgError("Singular matrix")
+        return cls(np.stack([lu.T for lu, _, _ in found]), np.stack([p for _, p, _ in found]))
+
+    def solve(self, right: Float[Array, "batch n m"]) -> Float[Array, "batch n m"]:
+        """The inverse matrices times the right-hand sides."""
+        from scipy.linalg import lapack
+
+        answer = np.empty(right.shape)
+        for i, (lu, pivots) in enumerate(zip(self.lower_upper, self.pivots, strict=True)):
+            answer[i] = lapack.dgetrs(lu.T, pivots, right[i], trans=1)[0]
+        return answer
+
+
+def solve_linear(
+    matrices: Float[Array, "batch n n"], right: Float[Array, "batch n m"], *, is_kept: bool
+) -> tuple[Factors | None, Float[Array, "batch n m"]]:
+    """The inverse matrices times the right-hand sides, with the factors if they are to be kept.
+
+    Only NumPy's real matrices have any.
+    """
+    lib = library_of(matrices)
+    if not (is_kept and lib.is_numpy and np.isrealobj(matrices)):
+        return None, lib.linalg.solve(matrices, right)
+    factors = Factors.of(matrices)
+    return factors, factors.solve(right)
 
 
 def tall_qr(matrix: Float[Array, "m n"]) -> tuple[Float[Array, "m n"], Float[Array, "n n"]]:

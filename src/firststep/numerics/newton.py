@@ -25,6 +25,10 @@ Iterate = TypeVar("Iterate", bound=tuple[Any, ...])
 Seen = TypeVar("Seen", bound="Look[Any]")
 
 
+Memory: TypeAlias = "tuple[Any, ...] | None"  # arrays, with an axis of problems
+_NOTHING_KEPT: Memory = None
+
+
 class Batch(Protocol):
     """Equations of several problems."""
 
@@ -54,6 +58,12 @@ class Method(Protocol[Asked, Iterate, Seen]):
     def examine(self, system: Asked, iterate: Iterate) -> Seen: ...
 
     def step(self, system: Asked, iterate: Iterate, look: Seen) -> Iterate: ...
+
+    def step_again(
+        self, system: Asked, iterate: Iterate, look: Seen, memory: Memory
+    ) -> tuple[Iterate, Memory]:
+        """A step that may use what the last one kept, None at first (NumPy only)."""
+        return self.step(system, iterate, look), None
 
 
 @dataclass(frozen=True)
@@ -150,7 +160,7 @@ def _by_parts(
     count = system.size
     kept, total = iterate, _Progress.none(count, NUMPY)
     places, iterations = np.arange(count), np.zeros(count, int)
-    residual = total.best
+    residual, memory = total.best, _NOTHING_KEPT
     for number in range(rule.most):
         try:
             iterate = method.prepare(system, iterate, residual)
@@ -170,7 +180,8 @@ def _by_parts(
             if not going.all():
                 places, residual, system = places[going], residual[going], system.part(going)
                 iterate, look = take(iterate, going), take(look, going)
-            iterate = method.step(system, iterate, look)
+                memory = take(memory, going)
+            iterate, memory = method.step_again(system, iterate, look, memory)
         except np.linalg.LinAlgError:
             break
     return Found(kept, total.best, iterations)

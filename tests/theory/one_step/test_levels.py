@@ -14,6 +14,7 @@ from firststep import Problem
 from firststep.activations import activation
 from firststep.structure import Structure, structure_of
 from firststep.theory.medium import Medium
+from firststep.theory.one_step import level_response, response
 from firststep.theory.one_step.fit import Solution, from_above
 from firststep.theory.one_step.fit import solve as solve_fit
 from firststep.theory.one_step.labels import label_rule
@@ -137,6 +138,38 @@ def test_a_newton_step_squares_the_gap(student: str, changes: dict[str, object],
         gaps.append((at.residual[0], equations(system.bulk, nearer).residual[0]))
     assert gaps[0][1] < 0.3 * gaps[0][0]
     assert gaps[1][1] < 1e-3 * gaps[1][0]
+
+
+@pytest.mark.parametrize(("student", "changes", "bulk"), CASES[2:5], ids=NAMES[2:5])
+def test_a_chord_is_the_newton_step_of_other_gaps(
+    student: str, changes: dict[str, object], bulk: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (response, level_response):
+        monkeypatch.setattr(module, "LARGE", 1)
+    system, solution = prepared(problem_of(student, **changes), bulk)
+    state, at = resolved(system.bulk, solution.state)
+    rng = np.random.default_rng(2)
+    still = np.zeros((1, at.force.shape[1]))
+    n = state.resolvent.shape[-1]
+    off = 1e-3 * rng.standard_normal((1, n * (n + 1) // 2)) * state.resolvent.max()
+    away = state.moved(still, state.energy * 1.001, off)
+    at = equations(system.bulk, away)
+    found = respond(system.bulk, away, at)
+    assert found.chord is not None
+    again = found.chord.renewed(found, at)
+    for name in ("force_shift", "energy_shift", "resolvent_shift"):
+        expected = getattr(found, name)
+        off_by = np.abs(getattr(again, name) - expected).max()
+        assert off_by < 1e-9 * np.abs(expected).max()
+    residuals = [at.residual[0]]
+    for _ in range(3):  # the derivatives of the first place lead on, digit by digit
+        energy = away.energy + again.energy_shift
+        away = away.moved(still, energy, again.resolvent_shift)
+        at = equations(system.bulk, away)
+        residuals.append(at.residual[0])
+        again = found.chord.renewed(found, at)
+    falls = np.divide(residuals[1:], residuals[:-1])
+    assert np.all((falls < 0.1) | (np.array(residuals[1:]) < 1e-11))
 
 
 def spread_of(system: System, state: State, at: Equations, g: np.ndarray, b: np.ndarray) -> float:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.library import library_of
-from firststep.numerics.newton import BestResidual, Method, newton
+from firststep.numerics.newton import BestResidual, Memory, Method, newton
 from firststep.theory.one_step.mean import forms, projection, smoother
 from firststep.theory.one_step.resolvent import Equations, equations, packed_overlaps, settle, start
 from firststep.theory.one_step.response import Response, respond
@@ -34,6 +34,8 @@ ACCEPTED = 1e-9  # reached if rounding stops the iteration above the tolerance
 MOST_ITERATIONS = 200  # never seen: the slowest problems take about 60
 PATIENCE = 30  # steps without half the residual: a problem that stays there is hopeless
 NEAR = 1e-2  # residual below which Newton's method needs no settling
+# Of the residual in one step: while it falls so fast the last response serves again, as a chord.
+_GOOD_FALL = 0.1
 _LARGEST_FALL = 0.1  # of E and S in one step: further down the linear model says nothing
 
 
@@ -109,35 +111,59 @@ class RidgeFit(ReadoutFit):
         return Look(at, asked, gap, residual, keep=iterate, coupling=coupling)
 
     def step(self, system: System, iterate: Iterate, look: Look) -> Iterate:
-        """The next iterate.
+        """The next iterate, by a response of its own."""
+        return _towards(system, iterate, look, response_of(system.bulk, iterate.state, look.at))
 
-        d = infinity: in y, with S = omega/(1 + V) a function of (y, E, Z). Finite d: in S itself,
-        as the spread of the fitted mean, H_kk/n, moves with S by dH_kk/dS_l = -H_kl H_lk. What
-        multiplies a gap is a constant to differentiation: at the solution the gap is zero.
-        """
-        state, before = iterate
-        lib = library_of(before)
-        xp, d = lib.xp, system.mean.dimension
-        found = response_of(system.bulk, state, look.at)
-        if d is None or look.coupling is None:
-            change, after = overlap_step(system, found, look.asked, look.gap), look.asked
-        else:
-            mapping, pull = _pull(system, look.asked)
-            curvature = flip(mapping) @ found.force_by_overlap @ mapping
-            curvature = curvature - lib.frozen(look.coupling) / d[:, None, None]
-            force = found.force_shift + apply(found.force_by_overlap, look.gap)
-            right = look.asked - before - pull * apply(flip(mapping), force)
-            moved = solve_each(np.eye(system.omega.size) + pull[:, :, None] * curvature, right)
-            after = before * xp.maximum(1 + moved / before, _LARGEST_FALL)
-            change = look.gap + apply(mapping, after - before)
-        energy, resolvent = found.along(change)
-        part = xp.ones_like(system.alpha)
-        if d is None:
-            part = _inside(*lib.frozen((state, change, energy)))
-        part = part[:, None]
-        # E stays positive.
-        energy = state.energy * xp.maximum(1 + part * energy / state.energy, _LARGEST_FALL)
-        return Iterate(state.moved(part * change, energy, part * resolvent), after)
+    def step_again(
+        self, system: System, iterate: Iterate, look: Look, memory: Memory
+    ) -> tuple[Iterate, Memory]:
+        """A chord step where the last response still serves: its derivatives, the new gaps."""
+        if isinstance(memory, _Kept) and memory.response.chord is not None:
+            is_falling = look.residual < _GOOD_FALL * memory.residual
+            if np.all(is_falling & (look.residual < NEAR)):
+                found = memory.response.chord.renewed(memory.response, look.at)
+                after = _towards(system, iterate, look, found)
+                return after, memory._replace(residual=look.residual)
+        found = response_of(system.bulk, iterate.state, look.at)
+        return _towards(system, iterate, look, found), _Kept(found, look.residual)
+
+
+class _Kept(NamedTuple):
+    """The last response, and the residual before the step that it made."""
+
+    response: Response
+    residual: Float[Array, " batch"]
+
+
+def _towards(system: System, iterate: Iterate, look: Look, found: Response) -> Iterate:
+    """The next iterate.
+
+    d = infinity: in y, with S = omega/(1 + V) a function of (y, E, Z). Finite d: in S itself, as
+    the spread of the fitted mean, H_kk/n, moves with S by dH_kk/dS_l = -H_kl H_lk. What multiplies
+    a gap is a constant to differentiation: at the solution the gap is zero.
+    """
+    state, before = iterate
+    lib = library_of(before)
+    xp, d = lib.xp, system.mean.dimension
+    if d is None or look.coupling is None:
+        change, after = overlap_step(system, found, look.asked, look.gap), look.asked
+    else:
+        mapping, pull = _pull(system, look.asked)
+        curvature = flip(mapping) @ found.force_by_overlap @ mapping
+        curvature = curvature - lib.frozen(look.coupling) / d[:, None, None]
+        force = found.force_shift + apply(found.force_by_overlap, look.gap)
+        right = look.asked - before - pull * apply(flip(mapping), force)
+        moved = solve_each(np.eye(system.omega.size) + pull[:, :, None] * curvature, right)
+        after = before * xp.maximum(1 + moved / before, _LARGEST_FALL)
+        change = look.gap + apply(mapping, after - before)
+    energy, resolvent = found.along(change)
+    part = xp.ones_like(system.alpha)
+    if d is None:
+        part = _inside(*lib.frozen((state, change, energy)))
+    part = part[:, None]
+    # E stays positive.
+    energy = state.energy * xp.maximum(1 + part * energy / state.energy, _LARGEST_FALL)
+    return Iterate(state.moved(part * change, energy, part * resolvent), after)
 
 
 def overlap_step(

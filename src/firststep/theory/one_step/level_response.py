@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.library import library_of
-from firststep.numerics.linear_algebra import block_matrix
+from firststep.numerics.linear_algebra import Factors, block_matrix, solve_linear
 from firststep.theory.one_step.resolvent import Equations, Pencil, average, stretch
 from firststep.theory.one_step.system import Bulk, Levels, State, flip, triangle
 from firststep.theory.one_step.triangles import congruences
@@ -27,12 +27,18 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
 
+LARGE = 16  # size of a pencil from which a response costs several looks, and is kept for chords
+
+
 class Changes(NamedTuple):
     """By the Newton step in the first column, by y = (vech M, D) in the others."""
 
     energy: Float[Array, "batch P columns"]
     resolvent: Float[Array, "batch n2 columns"]  # of vech <varpi Z>
     inner: Float[Array, "batch r2 columns"]  # of vech <Z_11/varpi>
+    # Of a large pencil, kept for chord steps:
+    factors: Factors | None = None  # of the linear system
+    inner_by_unknowns: Float[Array, "batch r2 unknowns"] | None = None
 
 
 class Average(NamedTuple):
@@ -44,7 +50,7 @@ class Average(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """dX of dTheta and dZ."""
+    """-dX of dTheta and dZ."""
 
     by_theta: Float[Array, "batch n2 P"]
     by_resolvent: Float[Array, "batch n2 n2"]
@@ -66,19 +72,23 @@ def respond_on_levels(bulk: Bulk, state: State, at: Equations) -> Changes:
     (batch, count), r = state.energy.shape, state.overlaps.shape[-1]
     rows, columns, times = triangle(n)
     through = _through(bulk, at)
-    to_trace, by_frame = _trace(pencil, state)
-    source = (bulk.jitter[:, :, None, None] * through)[:, :, rows, columns]
-    turned = congruences(bulk.label_weights[:, 0] / bulk.alpha0[:, None], at.image.source)
-    chain = _Chain(flip(source) - turned @ to_trace, -turned @ by_frame)
+    to_trace, turned = _trace(bulk, state, at)
+    source = (bulk.jitter[:, :, None, None] * through - turned)[:, :, rows, columns]
+    lifted = at.image.source if pencil.frame is None else at.image.source @ pencil.frame[:, None]
+    by_trace = congruences(bulk.label_weights[:, 0] / bulk.alpha0[:, None], lifted)
+    chain = _Chain(flip(source), -by_trace)
     hat = _average(bulk.levels, at, 2, chain, n)
     inner = _average(bulk.levels, at, 0, chain, r)
     seen = _average_seen(bulk.levels, at, chain)
     kernel = bulk.jitter[:, :, None] * through[:, :, rows, columns] * times
     by_theta = seen.by_theta + kernel @ to_trace + _by_labels(bulk, at)
+    if pencil.frame is not None:
+        through = flip(pencil.frame)[:, None] @ through @ pencil.frame[:, None]
+        kernel = bulk.jitter[:, :, None] * through[:, :, rows, columns] * times
     phi = pencil.theta / state.energy
     system = block_matrix(
         np.eye(count) + by_theta * phi[:, None, :],
-        -(seen.by_resolvent + kernel @ by_frame),
+        -(seen.by_resolvent + kernel),
         hat.by_theta * phi[:, None, :],
         np.eye(rows.size) - hat.by_resolvent,
     )
@@ -87,11 +97,11 @@ def respond_on_levels(bulk: Bulk, state: State, at: Equations) -> Changes:
     low = [at.resolvent_gap[:, rows, columns][:, :, None], hat.by_overlap]
     low = [*low, xp.zeros((batch, rows.size, count))]
     right = xp.concatenate([xp.concatenate(top, 2), xp.concatenate(low, 2)], 1)
-    answer = library_of(system).linalg.solve(system, right)
+    factors, answer = solve_linear(system, right, is_kept=n >= LARGE)
     energy, resolvent = answer[:, :count], answer[:, count:]
     direct = xp.pad(inner.by_overlap, ((0, 0), (0, 0), (1, count)))
-    moved = direct - inner.by_theta @ (phi[..., None] * energy) + inner.by_resolvent @ resolvent
-    return Changes(energy, resolvent, moved)
+    by_unknowns = xp.concatenate([-inner.by_theta * phi[:, None], inner.by_resolvent], 2)
+    return Changes(energy, resolvent, direct + by_unknowns @ answer, factors, by_unknowns)
 
 
 def _through(bulk: Bulk, at: Equations) -> Float[Array, "batch P n n"]:
@@ -110,20 +120,23 @@ def _by_labels(bulk: Bulk, at: Equations) -> Float[Array, "batch P P"]:
 
 
 def _trace(
-    pencil: Pencil, state: State
-) -> tuple[Float[Array, "batch n2 P"], Float[Array, "batch n2 n2"]]:
-    """dg/dTheta at fixed Z, and dg/dZ."""
-    xp = library_of(state.energy).xp
-    n = state.resolvent.shape[-1]
+    bulk: Bulk, state: State, at: Equations
+) -> tuple[Float[Array, "batch n2 P"], Float[Array, "batch P n n"]]:
+    """dg/dTheta_p at fixed Z, and (1/alpha0) sum_l w_l Q_l of it Q_l."""
+    xp, pencil = library_of(state.energy).xp, at.pencil
+    (batch, count), n = state.energy.shape, state.resolvent.shape[-1]
     rows, columns, _ = triangle(n)
     if pencil.frame is None or pencil.lower is None:
-        one = xp.broadcast_to(np.eye(rows.size), (state.energy.shape[0], rows.size, rows.size))
-        return xp.zeros((*one.shape[:2], state.energy.shape[1])), one
+        return xp.zeros((batch, rows.size, count)), xp.zeros((batch, count, n, n))
     low = pencil.lower
     s = pencil.ends @ state.resolvent @ flip(pencil.frame) + low / 2
     half = s[:, :, :, None] * low[:, :, None, :]
     by_theta = -(half + flip(half))[:, :, rows, columns]
-    return flip(by_theta), congruences(xp.ones_like(state.energy[:, :1]), pencil.frame[:, None])
+    weights = bulk.label_weights[:, 0] / bulk.alpha0[:, None]
+    one = at.image.source @ flip(s)[:, None] * weights[:, :, None, None]  # Q_l s_p, (., J, n, P)
+    two = at.image.source @ flip(low)[:, None]
+    product = one.swapaxes(1, 3) @ xp.transpose(two, (0, 3, 1, 2))
+    return flip(by_theta), -(product + flip(product))
 
 
 def _average(levels: Levels, at: Equations, power: int, chain: _Chain, size: int) -> Average:
@@ -138,10 +151,9 @@ def _average(levels: Levels, at: Equations, power: int, chain: _Chain, size: int
     seen = plain @ flip(at.pencil.ends)[:, None]  # (., s, n, P)
     if at.pencil.lean is not None:
         seen = seen * stretch(at.pencil.lean, levels)[:, :, None]
-    pairs = seen[:, :, rows] * seen[:, :, columns]
-    direct = ((weight * levels.value)[:, None, :] @ pairs.reshape(*pairs.shape[:2], -1)).reshape(
-        pairs.shape[0], rows.size, -1
-    )
+    by_value = seen.swapaxes(1, 3)  # (., P, n, s)
+    squares = (by_value * (weight * levels.value)[:, None, None, :]) @ flip(by_value)
+    direct = flip(squares[:, :, rows, columns])
     kernel = congruences(weight, framed_levels(at.pencil, z)[:, :, :size])
     return Average(overlap, -direct - kernel @ chain.by_theta, -kernel @ chain.by_resolvent)
 

@@ -8,6 +8,9 @@ With s_p = F Z a_p, l_p = (0, e_p U_p) and Phi = Z F^T + diag(0, 1) (one block: 
     dE_p = dD_p + a_p^T dZ a_p + chi_p d(b_p^T (sum_l w_l y_l^2 g Delta_l) b_p)
 
 and dTheta_p = -(Theta_p/E_p) dE_p.
+
+The linear system of a large pencil is kept: a chord step, with new gaps in the place of those that
+the derivatives were taken at, costs a tenth of a new response.
 """
 
 from __future__ import annotations
@@ -17,14 +20,33 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.library import library_of
-from firststep.numerics.linear_algebra import block_matrix
-from firststep.theory.one_step.level_response import Changes, respond_on_levels
+from firststep.numerics.linear_algebra import Factors, block_matrix, solve_linear
+from firststep.theory.one_step.level_response import LARGE, Changes, respond_on_levels
 from firststep.theory.one_step.resolvent import Equations, Pencil
 from firststep.theory.one_step.system import Bulk, State, apply, flip, triangle
 from firststep.theory.one_step.triangles import pair_places
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
+
+
+class Chord(NamedTuple):
+    """What a response was solved with, kept for other gaps."""
+
+    factors: Factors  # of the system for (dE, vech dZ)
+    force: Float[Array, "batch Y unknowns"]  # dv/d(E, vech Z) at fixed y
+
+    def renewed(self, found: Response, at: Equations) -> Response:
+        """The Newton step of (E, Z) for the gaps of ``at``, by the derivatives of ``found``."""
+        count = at.energy_gap.shape[-1]
+        rows, columns, _ = triangle(at.resolvent_gap.shape[-1])
+        gaps = np.concatenate([at.energy_gap, at.resolvent_gap[:, rows, columns]], 1)
+        shift = self.factors.solve(gaps[..., None])[..., 0]
+        return found._replace(
+            force_shift=apply(self.force, shift),
+            energy_shift=shift[:, :count],
+            resolvent_shift=shift[:, count:],
+        )
 
 
 class Response(NamedTuple):
@@ -36,6 +58,7 @@ class Response(NamedTuple):
     energy_by_overlap: Float[Array, "batch P Y"]  # dE/dy
     resolvent_shift: Float[Array, "batch n2"]  # vech of dZ
     resolvent_by_overlap: Float[Array, "batch n2 Y"]  # vech of dZ/dy
+    chord: Chord | None = None  # with NumPy, of a large pencil
 
     def along(
         self, change: Float[Array, "batch Y"]
@@ -86,18 +109,40 @@ def respond(bulk: Bulk, state: State, at: Equations) -> Response:
     low = [at.resolvent_gap[:, rows, columns][:, :, None], by_matrix]
     low = [*low, xp.zeros((batch, rows.size, count))]
     right = xp.concatenate([xp.concatenate(top, 2), xp.concatenate(low, 2)], 1)
-    answer = library_of(system).linalg.solve(system, right)
+    factors, answer = solve_linear(system, right, is_kept=n >= LARGE)
     energy, resolvent = answer[:, :count], answer[:, count:]
     rows, columns, _ = triangle(n)
-    inner = resolvent[:, (rows < r) & (columns < r)]
-    force = _force(state, pencil, z[:, :r, :r], energy, inner)
-    return _response(force, energy, resolvent)
+    is_inner = (rows < r) & (columns < r)
+    force = _force(state, pencil, z[:, :r, :r], energy, resolvent[:, is_inner])
+    found = _response(force, energy, resolvent)
+    if factors is None:
+        return found
+    seen = np.zeros((r_rows.size, count + rows.size))
+    seen[:, count:] = np.eye(rows.size)[is_inner]
+    by_unknowns = np.broadcast_to(seen, (batch, *seen.shape))
+    return found._replace(chord=_chord(factors, state, pencil, by_unknowns))
 
 
 def _in_a_medium(state: State, at: Equations, found: Changes) -> Response:
     """Where Omega is not 1 the force has <Z_11/varpi> in the place of Z_11."""
     force = _force(state, at.pencil, at.inner, found.energy, found.inner)
-    return _response(force, found.energy, found.resolvent)
+    response = _response(force, found.energy, found.resolvent)
+    if found.factors is None or found.inner_by_unknowns is None:
+        return response
+    chord = _chord(found.factors, state, at.pencil, found.inner_by_unknowns)
+    return response._replace(chord=chord)
+
+
+def _chord(
+    factors: Factors, state: State, pencil: Pencil, by_unknowns: Float[Array, "batch r2 unknowns"]
+) -> Chord:
+    """``by_unknowns``: what the force sees of the unknowns, Z_11 or <Z_11/varpi>."""
+    (batch, count), unknowns = state.energy.shape, by_unknowns.shape[-1]
+    slope = np.zeros((batch, count, unknowns))
+    slope[:, np.arange(count), np.arange(count)] = -pencil.theta / state.energy
+    _, _, times = triangle(pencil.inverse.shape[-1])
+    by_matrix = -_congruence(pencil.inverse, pencil.inverse) @ by_unknowns * times[:, None]
+    return Chord(factors, np.concatenate([by_matrix, slope], 1))
 
 
 def _response(
