@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from firststep.activations import Activation
 from firststep.numerics.library import library_of
 from firststep.problem import Problem
+from firststep.structure import Structure, structure_of, without_structure
 from firststep.theory.medium import ISOTROPIC, Medium
 from firststep.theory.norms import norms_in_medium
 from firststep.theory.student import SlopeConstants
@@ -70,6 +71,13 @@ def refuse_other_losses(problem: Problem, *, terms: bool = False) -> None:
     hint = "predict(...) or simulate(...) may have it"
     known = problem.replace(teacher_terms=()) if terms and problem.teacher_terms else problem
     known.refuse_beyond_plain("left at its default here", hint)
+
+
+def spectrum_alone(problem: Problem) -> Structure | None:
+    """The spectrum of the inputs of a problem that has nothing else beyond the plain question."""
+    structure = structure_of(problem)  # refuses inputs that are no N(0, Omega)
+    refuse_other_losses(without_structure(problem))
+    return structure
 
 
 def residual_of(

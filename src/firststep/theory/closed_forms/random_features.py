@@ -19,8 +19,8 @@ import scipy  # whose parts load when they are used: optimize takes long
 
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.structure import Structure, structure_of, without_structure
-from firststep.theory.step import refuse_other_losses
+from firststep.structure import Structure
+from firststep.theory.step import spectrum_alone
 from firststep.theory.student import NO_MEAN
 
 _ROUNDING = 1e-13  # of the root mean square: a smaller linear coefficient counts as zero
@@ -66,7 +66,7 @@ def random_features(problem: Problem) -> RandomFeaturesFit:
     Where c0 != 0 a mean of the teacher costs nothing; a teacher with a mean and a student without
     one is refused.
     """
-    structure, ridge = medium_of(problem), single_ridge(problem)
+    structure, ridge = spectrum_alone(problem) or _ISOTROPIC, single_ridge(problem)
     features = features_of(problem)
     teacher, noise = problem.teacher.moments, problem.noise**2
     fit = fit_of(features, structure, problem.alpha, problem.beta, ridge)
@@ -85,13 +85,6 @@ def random_features(problem: Problem) -> RandomFeaturesFit:
 
 
 # At the door --------------------------------------------------------------------------------------
-
-
-def medium_of(problem: Problem) -> Structure:
-    """The spectrum and the teacher's shares in it; one level where the inputs are N(0, I)."""
-    structure = structure_of(problem)  # refuses inputs that are no N(0, Omega)
-    refuse_other_losses(without_structure(problem))
-    return structure or _ISOTROPIC
 
 
 def single_ridge(problem: Problem) -> float:

@@ -34,11 +34,10 @@ from firststep.errors import NotConverged
 from firststep.numerics.threads import one_thread
 from firststep.problem import Problem
 from firststep.results import plain
-from firststep.structure import structure_of, without_structure
 from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum import outliers
 from firststep.theory.spectrum.resolvent import LIMIT, MATRICES, SPACING, Track, ensemble
-from firststep.theory.step import refuse_other_losses
+from firststep.theory.step import spectrum_alone
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -136,8 +135,7 @@ def spectral_law(problem: Problem, of: str = "weights", bulk: str = "exact") -> 
     d = infinity: as for ``predict``. Raises ``NotConverged`` if the mass is not 1 to 0.001.
     """
     of, bulk = choice("of", of, MATRICES), choice("bulk", bulk, BULKS)
-    structure_of(problem)  # refuses inputs that are no N(0, Omega)
-    refuse_other_losses(without_structure(problem))
+    spectrum_alone(problem)
     try:
         with np.errstate(all="ignore"):
             track, bands, shape = _bulk(problem, of, bulk)
