@@ -231,7 +231,8 @@ class Problem(Record):
 
     @property
     def takes_step(self) -> bool:
-        return self.alpha0 > 0 and self.step > 0
+        """Whether the step moves anything: it has samples, a size and a readout to pull with."""
+        return self.alpha0 > 0 and self.step > 0 and self.readout.second_moment > 0
 
     def replace(self, **changes: object) -> Problem:
         """A copy with some fields changed. Fields left at their default stay so.

@@ -19,6 +19,7 @@ COMMAND = [str(Path(sys.executable).parent / "firststep"), "explore", "--no-brow
 HURRIED = 3.0  # seconds a request may take to arrive at an explorer that waits less than others
 _HURRY = (
     f"import firststep.web.server as server; server.PATIENCE = {HURRIED}; "
+    f"from firststep.web.protocol import PatientProtocol as http; http.patience = {HURRIED}; "
     "from firststep_command import main; main()"
 )
 PROBLEM: dict[str, Any] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 
 from firststep.cli import run
 from firststep.label_faults import LATER
+from firststep.web.pool import Pool, Refused
 from tests.processes import PATIENCE, alive, children, eventually, seconds_until_rest
 from tests.web.serving import CURVE, NETWORKS, PROBLEM, explorer, wait_for_networks
 
@@ -117,6 +120,48 @@ def test_half_a_request_waits_alone(served: tuple[str, int], client: httpx.Clien
         assert client.post("/api/curve", json=CURVE).status_code == 200
         half.settimeout(PATIENCE)
         assert b" 408 " in half.recv(100)
+
+
+def test_headers_that_never_end_are_hung_up_on(
+    served: tuple[str, int], client: httpx.Client
+) -> None:
+    """Twenty at once, on fresh connections and on one that has asked before."""
+    port = int(served[0].split(":")[2].strip("/"))
+    begin = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    with contextlib.ExitStack() as open_ones:
+        made = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+        for each in made:
+            open_ones.enter_context(each)
+            each.settimeout(PATIENCE)
+        made[0].sendall(begin + b"\r\n")
+        answer = b""
+        while b"</html>" not in answer:
+            answer += made[0].recv(65536)
+        for each in made[:-1]:
+            each.sendall(begin)
+        assert client.get("/").status_code == 200
+        assert all(each.recv(100) == b"" for each in made)  # the last one never said a word
+
+
+def test_a_fault_of_ours_is_told_to_whoever_runs_the_server(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def asked() -> Refused:
+        pool = Pool(size=1, waiting=1, seconds=PATIENCE, memory=3 * 2**30)
+        try:
+            with pytest.raises(Refused) as caught:
+                await pool.ask("no-such-call", {"problem": 1})
+            return caught.value
+        finally:
+            await pool.close()
+
+    refused = asyncio.run(asked())
+    assert refused.status == 500
+    assert "KeyError" in str(refused)
+    assert "Traceback" not in str(refused)
+    told = capsys.readouterr().err
+    assert told.startswith('explorer: {"call": "no-such-call", "body": {"problem": 1}} failed')
+    assert "Traceback" in told
 
 
 def stream(client: httpx.Client, body: Any) -> list[dict[str, Any]]:
@@ -294,6 +339,9 @@ def test_another_host_needs_the_token_and_ctrl_c_ends_everything() -> None:
         with httpx.Client(base_url=base, timeout=PATIENCE, follow_redirects=True) as guest:
             assert guest.get("/?" + query).status_code == 200
             assert guest.post("/api/curve", json=CURVE).status_code == 200
+        with httpx.Client(timeout=PATIENCE) as lured:
+            answer = lured.get(f"{base}//elsewhere.example/?{query}")
+            assert answer.headers["location"] == "/elsewhere.example/"
         workers = children(process.pid)
         assert workers
         process.send_signal(signal.SIGINT)
@@ -368,6 +416,7 @@ def never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--port", "-1"], "port must be a whole number"),
         (["--port", "99999"], "port must be a whole number"),
         (["--host", "256.1.1.1"], "host must be an address of this machine"),
+        (["--host", "1.2.3.4"], "host must be an address of this machine"),
         (["--ridge", "0"], "ridge must be"),
         (["--ridge", "0.1,1"], "ridge must be a number"),
         (["--step-exponent", "0.6"], "step-exponent must be from 0 to 0.5 at d = infinity"),

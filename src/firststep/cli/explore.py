@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import secrets
 import socket
@@ -78,6 +79,7 @@ def _checked(fields: dict[str, Any]) -> Problem:
 def _serve(host: str, port: int, browser: bool, workers: int | None, start: Problem | None) -> int:
     import uvicorn
 
+    from firststep.web.protocol import PatientProtocol
     from firststep.web.server import LOCAL, Explorer, application
 
     is_local = host in ("127.0.0.1", "localhost", "::1")
@@ -105,6 +107,7 @@ def _serve(host: str, port: int, browser: bool, workers: int | None, start: Prob
 
     settings = uvicorn.Config(
         app,
+        http=PatientProtocol,
         log_level="critical",
         access_log=False,
         limit_concurrency=200,  # a page opens a handful of connections: far more is an attack
@@ -145,7 +148,7 @@ def _listen(host: str, port: int) -> socket.socket:
         if listener is not None:
             listener.close()
         hint = error.strerror or str(error)
-        if isinstance(error, socket.gaierror):
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             raise InvalidParameter("host", "an address of this machine", host, hint) from None
         allowed = f"one that can be listened on at {host}"
         raise InvalidParameter("port", allowed, port, hint) from None

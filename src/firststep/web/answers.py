@@ -129,7 +129,8 @@ def point(wanted: asked.Point) -> Json:
         found = predict(problem)
     except NotConverged as error:
         nothing: Json = {
-            name: [] for name in ("values", "kappa", "learned", "target", "density", "split")
+            name: []
+            for name in ("values", "kappa", "learned", "target", "teacher", "density", "split")
         }
         unknown = dict.fromkeys(
             (*QUANTITIES, "total", "model_error_reason", "is_flagged", "split_note")
@@ -150,6 +151,7 @@ def point(wanted: asked.Point) -> Json:
         "kappa": plain(found.kappa),
         "learned": plain(found.learned_function),
         "target": plain(found.target_function),
+        "teacher": plain(found.teacher_function),
         "density": density(found.kappa),
         "notes": [],
     }

@@ -202,7 +202,10 @@ class Weights(Request):
     def _small(cls, problem: PageProblem) -> PageProblem:
         least, most = _weights_dimensions(problem)
         if least > max(most, 2):
-            raise InvalidParameter("alpha0", "small enough to draw the weights", problem.alpha0)
+            ratios = {name: getattr(problem, name) for name in ("alpha", "beta", "alpha0")}
+            name = min((name for name in ratios if ratios[name] > 0), key=lambda name: ratios[name])
+            allowed = f"at least {1 / max(most, 2):.2g} to draw the weights of one network"
+            raise InvalidParameter(name, allowed, f"{ratios[name]:g}")
         return problem
 
     @field_validator("dimension", mode="before")

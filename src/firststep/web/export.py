@@ -249,7 +249,8 @@ class Chunk:
 def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
     """Everything the page needs, fit for JSON; arrays as base64 of little-endian numbers."""
     places = [(beta, alpha0) for beta in axes["beta"] for alpha0 in axes["alpha0"]]
-    total = predict(problem).error_split.total
+    centre = predict(problem)
+    total = centre.error_split.total
     with Workers(cores) as workers:
         found = {}
         for place, answer in workers.survive(Chunk(problem, axes, total), places):
@@ -278,6 +279,7 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
         "axes": axes,
         "kappa": plain(KAPPA),
         "density": answers.density(KAPPA),
+        "teacher": plain(np.interp(KAPPA, centre.kappa, centre.teacher_function)),
         "split": list(SPLIT),
         "reasons": reasons,
         "flagged_above": FLAGGED,

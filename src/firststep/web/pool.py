@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 
 from firststep.simulation.running.workers import child_command, child_environment
 from firststep.web.checked import Json
 
 LONGEST_ANSWER = 8 * 2**20  # bytes: many times the longest, the weights at d = 600
+LONGEST_REPORT = 2000  # characters of a request that failed
 Unwanted = Callable[[], Awaitable[bool]]
 
 
@@ -159,6 +161,9 @@ class Pool:
             if answer is None:
                 await asyncio.shield(worker.kill())
             self._free.put_nowait(worker)
+        if "detail" in answer:  # a fault of ours: whoever runs the server can report it
+            told = json.dumps(message)[:LONGEST_REPORT]
+            print(f"explorer: {told} failed\n{answer['detail']}", file=sys.stderr, flush=True)
         if "ok" not in answer:
             raise Refused(answer["status"], answer["errors"])
         found: Json = answer["ok"]

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import hmac
 import json
+import sys
+import traceback
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from functools import partial
@@ -28,7 +30,7 @@ from firststep.web.simulations import Simulations
 LONGEST_BODY = 64 * 1024  # bytes; the page sends less than 2 kB
 DEEPEST_BODY = 20  # brackets; the page sends 3, and Python's own parser fails on thousands
 PATIENCE = 10.0  # seconds a request may take to arrive
-SECONDS = 30.0  # of one theory request
+SECONDS = 15.0  # of one theory request: what the page asks takes less than one, as a rule
 REPLICATE_SECONDS = 900.0  # of one network: longer ones are for the command line
 MEMORY = 3 * 2**30  # bytes of one worker: the largest network that is accepted has 2e9
 WAITING = 64  # requests of all open pages together
@@ -258,7 +260,9 @@ class Guard:
             return None
         given = request.query_params.get("token")
         if given is not None and hmac.compare_digest(given.encode(), self._token.encode()):
-            answer = RedirectResponse(request.url.path, status_code=303)
+            # Without its first slashes "//elsewhere" would be an address on another host.
+            path = "/" + request.url.path.lstrip("/\\")
+            answer = RedirectResponse(path, status_code=303)
             answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
             return answer
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -303,5 +307,7 @@ async def _missing(_: Request, error: Exception) -> Response:
     return refuse(server_says(status, nothing if status == 404 else other))
 
 
-async def _failed(_: Request, error: Exception) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
+    told = "".join(traceback.format_exception(error)).rstrip()
+    print(f"explorer: {request.url.path} failed\n{told}", file=sys.stderr, flush=True)
     return refuse(server_says(500, f"the explorer failed on this request: {type(error).__name__}"))

@@ -112,6 +112,8 @@ class Quantity(Word):
 
     kinds: tuple[str, ...] = KINDS
     scale: Literal["log", "linear"] = "log"  # of its axis, to begin with
+    # Values that are all smaller than this are next to nothing, and drawn so on a linear axis.
+    floor: float = 0.0
 
 
 # Besides the names, one example of each kind of text that may be typed.

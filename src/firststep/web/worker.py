@@ -11,6 +11,7 @@ import os
 import queue
 import sys
 import threading
+import traceback
 import warnings
 
 from firststep.errors import Fault, FirststepError, InvalidParameter
@@ -66,7 +67,8 @@ def main() -> None:
             text = json.dumps(answer(json.loads(line)), allow_nan=False)
         except Exception as error:  # a fault of ours: said as such, and the worker lives on
             told = refusal(f"the explorer failed on this request: {type(error).__name__}")
-            text = json.dumps({"errors": told, "status": 500, "detail": repr(error)})
+            detail = "".join(traceback.format_exception(error)).rstrip()
+            text = json.dumps({"errors": told, "status": 500, "detail": detail})
         answers.write(text + "\n")
         answers.flush()
 

@@ -578,3 +578,15 @@ def test_gaussian_readouts_fit_the_span_of_their_mean_features(student: str, tea
     )
     limit, large = (predict(problem.replace(dimension=d)).risk for d in (math.inf, 10**8))
     assert large == pytest.approx(limit, rel=3e-4)
+
+
+@pytest.mark.parametrize("dimension", [200, math.inf])
+def test_a_readout_of_zeros_takes_no_step(dimension: float) -> None:
+    asked = Problem(
+        student="tanh", teacher="sin", alpha=2, beta=1, step=2, readout="0:1", dimension=dimension
+    )
+    still = asked.replace(readout="ones", step=0.0)
+    found, expected = predict(asked), predict(still)
+    assert not asked.takes_step
+    assert found.risk == pytest.approx(expected.risk, rel=1e-12)
+    assert found.alignment == 0

@@ -313,6 +313,24 @@ def test_outliers_in_a_gap(init: str, count: int) -> None:
     )  # ten networks: +- 0.0025 and +- 0.0016
 
 
+@pytest.mark.parametrize("beta", [700.0, 1000.0])
+def test_hardly_any_value_that_is_not_zero(beta: float) -> None:
+    """N = 700 d: the bulk is a narrow band, of a seven hundredth of all values."""
+    found = spectral_law(problem(step=0.0, beta=beta))
+    assert found.bands[0] == pytest.approx((math.sqrt(beta) - 1, math.sqrt(beta) + 1), rel=1e-5)
+    assert found.mass == pytest.approx(1, abs=1e-4 / beta)
+    assert len(spectral_law(problem(beta=beta)).outliers) == 1
+    with pytest.raises(NotConverged, match="100 % of its mass is missing"):
+        spectral_law(problem(step=0.0, beta=1e5))
+
+
+def test_a_readout_of_zeros_moves_nothing() -> None:
+    found = spectral_law(problem(readout="0:1", beta=2.0))
+    still = spectral_law(problem(step=0.0, beta=2.0))
+    assert found.bands == still.bands
+    assert found.outliers == ()
+
+
 def test_too_few_neurons_for_the_nodes_of_a_gaussian_readout() -> None:
     with pytest.raises(NotConverged, match="needs more values of the Gaussian readout"):
         spectral_law(problem(readout="gaussian", beta=0.02), bulk="isotropic")
@@ -324,7 +342,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidParameter, match="bulk must be one of exact, isotropic"):
         spectral_law(problem(), bulk="round")
     monkeypatch.setattr(spectra, "TOLERANCE", 0.0)
-    with pytest.raises(NotConverged, match="its mass is"):
+    with pytest.raises(NotConverged, match="of its mass is missing"):
         spectral_law(problem(student="relu", noise=0.1, alpha0=0, beta=0.5))
 
 

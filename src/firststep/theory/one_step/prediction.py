@@ -300,6 +300,15 @@ class Prediction(FiniteSize, LossNumbers, Shown):
         """E[y | kappa]."""
         if self.problem.takes_step:
             return self._point.target.h0[self._inside]
+        return self.teacher_function
+
+    @property
+    def teacher_function(self) -> Float[Array, " K"]:
+        """E[y | z] where the teacher's own coordinate z has the values of ``kappa``: what there is
+        to be learned, and the target where the alignment is one.
+
+        With several terms z is the coordinate of their linear parts.
+        """
         return self._without_step(self.kappa)
 
     def _without_step(self, kappa: Float[Array, " K"]) -> Float[Array, " K"]:

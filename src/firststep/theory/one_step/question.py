@@ -413,9 +413,11 @@ def across(numbers: Numbers) -> Numbers:
 
 
 def moves(problem: Problem, values: Mapping[str, Float[Array, " batch"]]) -> Bool[Array, " batch"]:
-    """Whether the step has samples, a size, and labels that are not all equal to the output."""
+    """Whether the step has samples, a size, a readout to pull with, and labels that are not all
+    equal to the output.
+    """
     offset = problem.readout.mean * problem.student.moments.mean
-    taken = (values["alpha0"] > 0) & (values["step"] > 0)
+    taken = (values["alpha0"] > 0) & (values["step"] > 0) & (problem.readout.second_moment > 0)
     if problem.labels.is_binary:
         return np.asarray(taken)
     noise = values["noise"] * problem.noise_law.deviation

@@ -191,11 +191,12 @@ def _bulk(problem: Problem, of: str, bulk: str) -> tuple[Track, list[tuple[float
             _check_gaps(problem, of, bulk, bands)
         shape = _resolved(track, bands)
         total = shape.mass + track.made.zeros
-        if abs(total - 1) <= TOLERANCE and not (shape.has_gap and spacing == SPACING):
+        if abs(total - 1) <= TOLERANCE * track.share and not (shape.has_gap and spacing == SPACING):
             return track, bands, shape
         if level == 0 and sliver < _ATTEMPTS[0][2] and track.made.has_many_values:
             break  # more of them would take minutes
-    reached = f"its mass is {total:.4f}, not 1, and it is not returned; try a smaller step"
+    missed = f"{100 * abs(total - 1) / (1 - track.made.zeros):.2g} % of its mass"
+    reached = f"{missed} is missing or too much, and it is not returned; try a smaller step"
     raise NotConverged(f"the spectrum of the {of} could not be resolved: {reached}")
 
 
@@ -205,7 +206,9 @@ def _check_gaps(problem: Problem, of: str, bulk: str, bands: list[tuple[float, f
     if not fewer.made.has_many_values:
         return
     inside = [np.linspace(low, high, 9)[2:-2] for (_, low), (high, _) in pairwise(bands)]
-    if len(bands) > _MOST_BANDS or np.any(fewer.density(np.concatenate(inside)) > _FLOOR):
+    if len(bands) > _MOST_BANDS or np.any(
+        fewer.density(np.concatenate(inside)) > _FLOOR * fewer.share
+    ):
         hint = "try a larger beta, a smaller step or a readout of few values"
         needs = "needs more values of the Gaussian readout than can be computed"
         raise NotConverged(f"the spectrum of the {of} {needs}; {hint}")
@@ -215,9 +218,11 @@ def _bands(track: Track, spacing: float, sliver: float) -> list[tuple[float, flo
     """Intervals of x where the density is positive."""
     x, density = track.x, track.density_on_grid
     gap = math.log(x[-1] / x[-2])
-    seen = np.flatnonzero(density > _FLOOR)
+    floor = _FLOOR * track.share
+    seen = np.flatnonzero(density > floor)
     if not seen.size:  # between two places of the grid
-        seen = np.flatnonzero(track.smoothed(track.state, x) > 0.05)
+        smoothed = track.smoothed(track.state, x)
+        seen = np.flatnonzero(smoothed > min(0.05 * track.share, smoothed.max() / 2))
     if spacing < gap:
         levels = track.made.system.bulk.levels
         beyond = 1 if levels is None or levels.value.shape[1] == 1 else _BEYOND
@@ -225,10 +230,13 @@ def _bands(track: Track, spacing: float, sliver: float) -> list[tuple[float, flo
         low, high = math.log(x[max(seen[0] - 1, 0)]), math.log(x[last])
         x = np.exp(np.linspace(low, high, math.ceil((high - low) / spacing)))
         density, gap = track.density(x), math.log(x[1] / x[0])
-    inside = density > _FLOOR
+    inside = density > floor
     ends = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
     masses = [(a, b, density[a:b].sum() * gap) for a, b in ends.reshape(-1, 2)]
-    runs = _joined([run for run in masses if run[2] > sliver])
+    # Masses are those of the values that are no zeros.
+    runs = _joined(
+        [(a, b, mass / track.share) for a, b, mass in masses if mass > sliver * track.share]
+    )
     brackets = [(x[a - 1], x[a]) for a, _ in runs if a > 0]
     brackets += [(x[b], x[b - 1]) for _, b in runs if b < x.size]
     edges = iter(_edges(track, np.array(brackets).reshape(-1, 2)))
@@ -258,7 +266,7 @@ def _edges(track: Track, brackets: Float[Array, "edges 2"]) -> Float[Array, " ed
     density = np.zeros_like(fine)
     density[:, 1:] = track.density(np.exp(fine[:, 1:]).ravel()).reshape(len(fine), -1)
     # The end of the bracket is always inside.
-    first = np.argmax(density[:, : _SECTIONS + 1] > _FLOOR, axis=1)
+    first = np.argmax(density[:, : _SECTIONS + 1] > _FLOOR * track.share, axis=1)
     rows = np.arange(len(fine))[:, None]
     inner = first[:, None] + np.arange(_INNER)
     square, place = density[rows, inner] ** 2, fine[rows, inner]
@@ -286,10 +294,10 @@ def _resolved(track: Track, bands: list[tuple[float, float]]) -> _Shape:
     """The density on as many points as its mass needs."""
     shape = _density(track, bands, POINTS[0])
     for points in POINTS[1:2] if track.made.has_many_values else POINTS[1:]:
-        if abs(shape.mass + track.made.zeros - 1) < TOLERANCE / 5:
+        if abs(shape.mass + track.made.zeros - 1) < TOLERANCE / 5 * track.share:
             break
         finer = _density(track, bands, points)
-        settled = abs(finer.mass - shape.mass) < TOLERANCE / 20
+        settled = abs(finer.mass - shape.mass) < TOLERANCE / 20 * track.share
         shape = finer
         if settled:
             break
@@ -318,7 +326,8 @@ def _density(track: Track, bands: list[tuple[float, float]], points: int) -> _Sh
             near, far = track.density(np.array([floor, 3 * floor]))
             per_log *= np.minimum(s**2 / floor, 1.0) ** (math.log(far / near) / math.log(3))
         below = np.cumsum(2 * per_log / s * weights)
-        split = (per_log < _FLOOR) & (below > _TAIL) & (below[-1] - below > _TAIL)
+        least = _TAIL * track.share
+        split = (per_log < _FLOOR * track.share) & (below > least) & (below[-1] - below > least)
         has_gap = has_gap or bool(split.any())
         start = 0 if low > 0 else 1  # no density is known at zero itself
         places.append(np.array([low, *s**2, high])[start:])

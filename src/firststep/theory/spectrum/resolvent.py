@@ -77,6 +77,7 @@ TRUSTED = 1e-5  # the same, and the largest that is believed
 _ROUGH = 0.1  # the same on the way
 _ABOVE = 1e-6  # residual of the solution at ridge = x, which only starts the way
 LOWEST = 1e-9  # of the mean eigenvalue: where the search ends
+MOSTLY_ZEROS = 10.0  # over the share of values that are not: from a tenth on nothing changes
 _UNSEEN = 2e-4  # smoothed density beyond which no bulk is looked for
 _CHUNK = 96  # points solved together: their arrays stay in the cache
 
@@ -313,6 +314,8 @@ class Track:
     def __init__(self, made: Ensemble) -> None:
 
         self.made = made
+        # What counts as small is a share of all values; where nearly all are zeros, of the others.
+        self.share = min(1.0, MOSTLY_ZEROS * (1 - made.zeros))
         x = made.scale * np.exp(np.arange(math.log(3e-4), math.log(300.0), SPACING))
         if made.is_square:  # near zero a power of x
             x = np.concatenate([made.scale * np.geomspace(1e-6, 3e-4, 12)[:-1], x])
@@ -332,7 +335,7 @@ class Track:
 
     def _seen(self, state: State, x: Float[Array, " x"]) -> bool:
         """Whether the bulk may reach as far as x."""
-        return bool(self.smoothed(state, x)[0] > _UNSEEN)
+        return bool(self.smoothed(state, x)[0] > _UNSEEN * self.share)
 
     def smoothed(self, state: State, x: Float[Array, " x"]) -> Float[Array, " x"]:
         """Im(z m)/pi at ``HANDOVER``: the density per unit of log x, smoothed, with tails x^-+1."""
@@ -342,8 +345,9 @@ class Track:
     def density_on_grid(self) -> Float[Array, " x"]:
         """The density on the grid; where even its smoothed form is small there is none."""
         found = np.zeros_like(self.x)
-        near = self.smoothed(self.state, self.x) > _UNSEEN
-        found[near] = self.density(self.x[near])
+        near = self.smoothed(self.state, self.x) > _UNSEEN * self.share
+        if near.any():
+            found[near] = self.density(self.x[near])
         return found
 
     def on_axis(self, x: Float[Array, " x"]) -> Turned:

@@ -13,10 +13,16 @@ import { MapPanel } from './panels/map.js';
 import { TakePanel } from './panels/take.js';
 import { prepareTheme } from './page/theme.js';
 
+const mostNames = 5; // of parts of a link that nobody knows
+const longestName = 30; // characters of one
 const addressPause = 200; // ms: browsers limit how often the address may change
 
 function saysIgnored(ignored) {
-  if (ignored.length) sayNotice(`Parts of the link were not understood and are left out: ${ignored.join(', ')}.`);
+  if (!ignored.length) return;
+  const shorten = (name) => (name.length > longestName ? `${name.slice(0, longestName)}…` : name);
+  const more = ignored.length > mostNames ? ` and ${ignored.length - mostNames} more` : '';
+  const names = ignored.slice(0, mostNames).map(shorten).join(', ');
+  sayNotice(`Parts of the link were not understood and are left out: ${names}${more}.`);
 }
 
 function prepareDialogs(about) {

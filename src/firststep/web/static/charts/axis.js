@@ -6,6 +6,20 @@ export function isNumber(value) {
   return typeof value === 'number' && Number.isFinite(value);
 }
 
+const sameTo = 1e-9; // relative: what differs by less differs by rounding, and no tick tells it apart
+const mostTicks = 100;
+
+// Whether a range is that of a single value, or of one with noise of rounding.
+export function isOneValue(low, high) {
+  return !(Math.abs(high - low) > sameTo * Math.max(Math.abs(low), Math.abs(high)));
+}
+
+// A range around one value.
+export function aroundValue(value, share) {
+  const reach = Math.abs(value) * share || 1;
+  return [value - reach, value + reach];
+}
+
 // A scale from values to pixels; `unit` is the coordinate in which the axis is straight (log10 or
 // the value itself).
 export function makeScale(kind, range, pixels) {
@@ -16,7 +30,7 @@ export function makeScale(kind, range, pixels) {
     if (!(high > 0)) [low, high] = [0.1, 1];
     if (!(low > 0)) low = high * 1e-6;
   }
-  if (!(low !== high)) [low, high] = log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
+  if (isOneValue(low, high)) [low, high] = log ? [low / 2, high * 2] : aroundValue(low, 0.5);
   const unit = log ? Math.log10 : value => value;
   const value = log ? position => 10 ** position : position => position;
   const start = unit(low);
@@ -81,9 +95,12 @@ function linearTicks(low, high, wanted) {
   const rough = (high - low) / Math.max(1, wanted);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find(multiple => multiple * power >= rough * 0.999999);
+  const first = Math.ceil(low / step - 1e-9);
+  const count = Math.floor(high / step + 1e-9) - first + 1;
+  if (!(count <= mostTicks)) return [];
   const ticks = [];
-  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1) {
-    const value = nearestMultiple(index * step, step);
+  for (let index = 0; index < count; index += 1) {
+    const value = nearestMultiple((first + index) * step, step);
     ticks.push({ value, text: fixedText(value, step) });
   }
   return ticks;

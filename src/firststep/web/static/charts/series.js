@@ -1,6 +1,8 @@
 // What is drawn inside the frame of a chart: bands, bars, lines, points, labelled levels; and the
 // range that fits them.
-import { isNumber, plainNumber, numberWithError, makeScale, valueAtPixel } from './axis.js';
+import {
+  aroundValue, isNumber, isOneValue, plainNumber, numberWithError, makeScale, valueAtPixel,
+} from './axis.js';
 import { svgNode, px, LabelPlacer } from './svg.js';
 import { BAND_OPACITY, symbolPath, symbolStyle, errorBarPath } from './frame.js';
 
@@ -39,7 +41,11 @@ export function fitRange(spec) {
     if (near || !seen.length) [low, high] = [Math.min(low, y), Math.max(high, y)];
   }
   if (!isNumber(low)) return log ? [0.1, 1] : [0, 1];
-  return log ? padLog(low, high) : padLinear(low, high);
+  if (log) return padLog(low, high);
+  // values that are all next to nothing are not blown up to the height of the chart
+  const { floor = 0 } = spec.y;
+  if (Math.max(Math.abs(low), Math.abs(high)) < floor) return low < 0 ? [-floor, floor] : [0, floor];
+  return padLinear(low, high);
 }
 
 function padLog(low, high) {
@@ -48,7 +54,7 @@ function padLog(low, high) {
 }
 
 function padLinear(low, high) {
-  if (high === low) return low === 0 ? [-1, 1] : [low - Math.abs(low) * 0.2, high + Math.abs(high) * 0.2];
+  if (isOneValue(low, high)) return aroundValue(low, 0.2);
   const pad = 0.06 * (high - low);
   // start at zero when the data nearly do, a floating origin would mislead
   if (low >= 0 && low < 0.25 * high) return [0, high + pad];

@@ -344,7 +344,7 @@ export class CurvePanel {
     if (state.yscale === 'log' && [...lines, ...points, ...levels.levels].some(isHidden)) notes.push(hiddenNote);
     this.chart.update({
       x: { label: axisTitle(this.fields.get(axis)), scale: xscale, range: [from, to] },
-      y: { label: capitalised(title.label), scale: state.yscale, range: null },
+      y: { label: capitalised(title.label), scale: state.yscale, range: null, floor: title.floor },
       lines, points, bars: [], levels: levels.levels, verticals: [], bands: [], marker: this.markerFor(state, exact), legend: true,
     });
     // A line that came and went would move a slider under the finger.

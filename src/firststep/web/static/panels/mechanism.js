@@ -82,10 +82,10 @@ export class MechanismPanel {
       nodeById('learned-chart').classList.add('outdated');
       return;
     }
-    const { kappa, learned, target, density } = point;
+    const { kappa, learned, target, teacher, density } = point;
     const range = [Math.max(kappa[0], -shownKappa), Math.min(kappa[kappa.length - 1], shownKappa)];
     const isShown = (value, place) => value !== null && kappa[place] >= range[0] && kappa[place] <= range[1];
-    const values = [...learned.filter(isShown), ...target.filter(isShown)];
+    const values = [...learned, ...target, ...teacher].filter((value, place) => isShown(value, place % kappa.length));
     const height = Math.max(...values.map(Math.abs), 1e-9);
     const low = Math.min(...values, 0);
     const peak = Math.max(...density);
@@ -96,6 +96,7 @@ export class MechanismPanel {
       y: { label: '', scale: 'linear', range: null },
       lines: [
         { label: 'density of κ', x: kappa, y: faint, color: 'grey', dash: '1 3', width: 1 },
+        { label: 'the teacher itself', x: kappa, y: teacher, color: 'grey', dash: '', width: 1 },
         { label: 'target E[y | κ]', x: kappa, y: target, color: 'black', dash: '6 4', width: 2 },
         { label: 'learned E[f | κ]', x: kappa, y: learned, color: 'blue', dash: '', width: 2.5 },
       ],

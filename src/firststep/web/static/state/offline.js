@@ -139,7 +139,7 @@ export function offlineApi(shipped, refuse) {
       ...known,
       values: shipped.point.values.filter((word) => word.name in known)
         .map((word) => ({ ...word, value: known[word.name], ...(word.name in shares ? { share: shares[word.name] } : {}) })),
-      kappa: shipped.kappa, density: shipped.density, total: shipped.total, split_note: shipped.split_note, notes: [],
+      kappa: shipped.kappa, density: shipped.density, teacher: shipped.teacher, total: shipped.total, split_note: shipped.split_note, notes: [],
       learned: grid.row('learned', at, ['alpha', 'step', 'ridge']), target: grid.row('target', at, ['step']),
       split: (shipped.split_note ? [] : shipped.point.split).map((word) => ({ ...word, value: parts[shipped.split.indexOf(word.name)] })),
     };

@@ -85,7 +85,7 @@ export function readHash(hash, about) {
   const found = {};
   const ignored = [];
   for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ''))) {
-    const value = name in about.defaults ? readValue(name, text, about) : undefined;
+    const value = Object.hasOwn(about.defaults, name) ? readValue(name, text, about) : undefined;
     if (value === undefined) ignored.push(name);
     else found[name] = value;
   }
