@@ -81,6 +81,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"loss_fit"},
         {"solve", "differentiable"},
         {"solve_loss", "error_split", "finite_size"},
+        {"functions"},
         {"prediction", "loss_response"},
         {"loss_gradient"},
         {"predict"},
@@ -135,7 +136,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "web": [
         {"checked"},
-        {"pool", "words"},
+        {"pool", "protocol", "words"},
         {"meaning", "pages", "presets"},
         {"asked"},
         {"about", "curves", "simulations", "single_file", "takeaway"},

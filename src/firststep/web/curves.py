@@ -9,8 +9,9 @@ import numpy as np
 
 from firststep.problem import Problem
 from firststep.results import plain
+from firststep.theory.one_step.functions import CONVERGED
 from firststep.theory.one_step.predict import predict
-from firststep.theory.one_step.prediction import CONVERGED, Prediction
+from firststep.theory.one_step.prediction import Prediction
 from firststep.web import asked
 from firststep.web.checked import Json
 from firststep.web.meaning import main_quantity, offered

@@ -19,7 +19,8 @@ from firststep.results import versions
 from firststep.structure import structure_of
 from firststep.theory.loss_numbers import has_other_loss
 from firststep.theory.one_step.finite_size import NEARBY
-from firststep.theory.one_step.prediction import CONVERGED, NOT_RESOLVED, Prediction
+from firststep.theory.one_step.functions import CONVERGED
+from firststep.theory.one_step.prediction import NOT_RESOLVED, Prediction
 from firststep.theory.one_step.question import (
     BULKS,
     NUMERIC,

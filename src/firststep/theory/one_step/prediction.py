@@ -15,12 +15,11 @@ from firststep.activations import Activation
 from firststep.errors import NotConverged
 from firststep.problem import Problem
 from firststep.results import Shown, aligned, on_inputs, per_cent, plain
-from firststep.theory.binary import BinaryLabels
 from firststep.theory.closed_forms.bound import TauStar, tau_star
 from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectrum
 from firststep.theory.loss_numbers import LossNumbers, shown_of
-from firststep.theory.one_step.error_split import ErrorSplit
 from firststep.theory.one_step.finite_size import FiniteSize
+from firststep.theory.one_step.functions import CONVERGED, FUNCTIONS, FunctionsOfKappa
 from firststep.theory.one_step.least_error import (
     LeastError,
     bayes_error,
@@ -35,21 +34,18 @@ from firststep.theory.one_step.words import (
     OF_THE_RIDGE,
     SHOWN,
 )
-from firststep.theory.teacher import TermSum, given_mean, given_variance, teacher_of
+from firststep.theory.teacher import TermSum, teacher_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from firststep.numerics.batches import Places
-    from firststep.typing import Array, Bool, Float
+    from firststep.typing import Array, Float
 
     Values = float | Float[Array, "*shape"]  # a float of a single point
 
-CONVERGED, NOT_CONVERGED, NOT_RESOLVED = "converged", "not converged", "not resolved"
-SHOWN_TO = 5.0  # |kappa| up to which functions are shown: beyond, there is next to no input
+NOT_CONVERGED, NOT_RESOLVED = "not converged", "not resolved"
 _MOST_LINES = 61  # of the text of an array: more than a screen says nothing
-
-FUNCTIONS = ("kappa", "learned_function", "target_function", "linear_coefficient", "error_by_kappa")
 
 
 def _value(value: Float[Array, "*shape"]) -> Values:
@@ -57,7 +53,7 @@ def _value(value: Float[Array, "*shape"]) -> Values:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction(FiniteSize, LossNumbers, Shown):
+class Prediction(FiniteSize, FunctionsOfKappa, LossNumbers, Shown):
     """The exact asymptotics of a problem.
 
     Numbers are floats, or arrays of the shape of the fields that were given as arrays. A point that
@@ -252,102 +248,6 @@ class Prediction(FiniteSize, LossNumbers, Shown):
     def outlier_overlap(self) -> float:
         """Squared overlap of its left singular vector with the teacher."""
         return self.spectrum.teacher_overlap if self.spectrum else math.nan
-
-    # Functions of kappa -------------------------------------------------------------------------
-
-    @property
-    def _point(self) -> Point:
-        if self.shape != ():
-            told = "the functions of kappa belong to single points: use prediction[i]"
-            raise AttributeError(told)
-        if self.status != CONVERGED:
-            raise AttributeError(f"the point is {self.status}: it has no functions of kappa")
-        return self.points[0]
-
-    @cached_property
-    def _inside(self) -> Bool[Array, " K"]:
-        return np.abs(self._point.kappa) <= SHOWN_TO
-
-    @property
-    def _target(self) -> Activation | BinaryLabels | TermSum:
-        """The mean of a label as a function of the teacher's coordinate, or its terms."""
-        problem = self.problem
-        return BinaryLabels.of(problem) if problem.labels.is_binary else self._teacher
-
-    @property
-    def kappa(self) -> Float[Array, " K"]:
-        """kappa = x . v/|v| (x . theta without a step), from -5 to 5.
-
-        With several terms and without a step theta is the direction of their linear parts,
-        sum_b c*_b theta_b over its length.
-        """
-        return self._point.kappa[self._inside]
-
-    @property
-    def learned_function(self) -> Float[Array, " K"]:
-        """m(kappa) = E[prediction | kappa]."""
-        return self._learned(self._point)[self._inside]
-
-    def _learned(self, point: Point) -> Float[Array, " K"]:
-        """Without a step kappa is the teacher's own direction, on which t is the coefficient."""
-        if self.problem.takes_step:
-            return point.learned
-        along = point.linear_coefficient
-        return point.learned + (along[0] if along.ndim == 2 else along) * point.kappa
-
-    @property
-    def target_function(self) -> Float[Array, " K"]:
-        """E[y | kappa]."""
-        if self.problem.takes_step:
-            return self._point.target.h0[self._inside]
-        return self.teacher_function
-
-    @property
-    def teacher_function(self) -> Float[Array, " K"]:
-        """E[y | z] where the teacher's own coordinate z has the values of ``kappa``: what there is
-        to be learned, and the target where the alignment is one.
-
-        With several terms z is the coordinate of their linear parts.
-        """
-        return self._without_step(self.kappa)
-
-    def _without_step(self, kappa: Float[Array, " K"]) -> Float[Array, " K"]:
-        target = self._target
-        return given_mean(target, kappa) if isinstance(target, TermSum) else target.evaluate(kappa)
-
-    @property
-    def linear_coefficient(self) -> Float[Array, "*m K"]:
-        """t(kappa): the prediction's coefficient on the rest of the teacher's direction, zeta.
-
-        With several terms a row for each of their rotated directions: first the rest of the one
-        that the linear parts have together, then those across it.
-        """
-        found = self._point.linear_coefficient[..., self._inside]
-        if self.problem.takes_step:
-            return found
-        if found.ndim == 2:
-            return np.concatenate([0 * found[:1], found[1:]])
-        return np.zeros_like(found)
-
-    @property
-    def error_by_kappa(self) -> Float[Array, " K"]:
-        """E[(prediction - s*)^2 | kappa]; its Gaussian mean is the risk."""
-        point = self._point
-        if self.problem.takes_step:
-            return (point.error - point.label_variance)[self._inside]
-        known = (self._without_step(point.kappa) - self._learned(point)) ** 2
-        if isinstance(self._target, TermSum):  # of which kappa leaves more unknown than elsewhere
-            known = known + given_variance(self._target, point.kappa)
-        return (known + point.risk - np.sum(point.omega * known))[self._inside]
-
-    @cached_property
-    def error_split(self) -> ErrorSplit:
-        """Where the risk comes from."""
-        total = self._teacher.moments.second_moment
-        target = self._target
-        if isinstance(target, BinaryLabels):
-            total = 1 - target.total_variance
-        return ErrorSplit.of(self._point, total)
 
     # Parts of an array --------------------------------------------------------------------------
 
