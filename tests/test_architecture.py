@@ -81,7 +81,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"loss_fit"},
         {"solve", "differentiable"},
         {"solve_loss", "error_split", "finite_size"},
-        {"functions"},
+        {"functions", "in_words"},
         {"prediction", "loss_response"},
         {"loss_gradient"},
         {"predict"},

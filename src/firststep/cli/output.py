@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,9 +17,22 @@ class Result(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
-def show(result: Result, as_json: bool) -> int:
-    """Print a result; the exit code of a command that has nothing else to say."""
-    print(json.dumps(result.to_dict(), allow_nan=False) if as_json else str(result))
+LINE = 96  # characters of a line of sentences
+
+
+def show(result: Result, as_json: bool, words: str = "") -> int:
+    """Print a result, and some sentences on it; the exit code of a command that has nothing else to
+    say.
+    """
+    if as_json:
+        told = {"words": words} if words else {}
+        print(json.dumps({**result.to_dict(), **told}, allow_nan=False))
+        return 0
+    print(result)
+    if words:
+        whole = words.replace(" %", "\N{NO-BREAK SPACE}%")
+        lines = textwrap.wrap(whole, width=LINE, break_on_hyphens=False)
+        print("\n" + "\n".join(f"  {line}" for line in lines))
     return 0
 
 

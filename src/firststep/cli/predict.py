@@ -10,6 +10,7 @@ from cyclopts import Parameter
 import firststep
 from firststep.cli.flags import NO_PROBLEM, Bulk, Json, ProblemFlags, number
 from firststep.cli.output import Bar, complain, show
+from firststep.errors import InvalidParameter
 
 
 def predict(
@@ -24,6 +25,9 @@ def predict(
         number("also draw so many first layers at --dimension, 1 to 100, and solve each of them"),
     ] = None,
     seed: Annotated[str | None, number("seed of these layers [default: 0]")] = None,
+    words: Annotated[
+        bool, Parameter(help="also read the result out: bounds, what is left, what would help")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Print the exact asymptotic risk and what explains it, in milliseconds.
@@ -38,7 +42,9 @@ def predict(
         result = firststep.predict(
             question, bulk=bulk, neurons=neurons, check=check, seed=seed, progress=bar
         )
-    show(result, json)
+    if words and result.shape != ():
+        raise InvalidParameter("words", "asked of a single point", "several values of the ridge")
+    show(result, json, result.in_words() if words else "")
     if np.all(np.asarray(result.status) == "converged"):
         return 0
     complain("some points could not be solved: their status says why, and they have no number")

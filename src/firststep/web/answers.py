@@ -157,6 +157,15 @@ def point(wanted: asked.Point) -> Json:
     }
 
 
+@_answers(asked.Point)
+def words(wanted: asked.Point) -> Json:
+    """The current problem read out; nothing where it has no numbers."""
+    try:
+        return {"words": predict(wanted.problem).in_words()}
+    except NotConverged:
+        return {"words": ""}
+
+
 def _split(found: Prediction, words: list[Json]) -> Json:
     """The parts of the error, or why there are none."""
     reason = why_no_split(found.problem)
@@ -348,6 +357,7 @@ CALLS: Mapping[str, Callable[[Any], Json]] = {
     "curve": curve,
     "band": band,
     "point": point,
+    "words": words,
     "weights": weights,
     "map": map_,
     "cost": cost,

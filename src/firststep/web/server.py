@@ -276,7 +276,7 @@ class Guard:
         )
 
 
-CALLS = ("curve", "band", "point", "weights", "map", "estimate", "take")
+CALLS = ("curve", "band", "point", "words", "weights", "map", "estimate", "take")
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 

@@ -151,9 +151,14 @@ class FiniteSize:
         flags = [error.is_flagged for _, error in self._told]
         return flags[0] if self.shape == () else np.array(flags).reshape(self.shape)
 
+    @property
+    def doubted(self) -> tuple[str, ModelError]:
+        """Of a single point: which of its numbers is doubted most, and its finite-size error."""
+        return self._told[0]
+
     def trust(self) -> str:
         """A line on the model error of a single point."""
-        name, (relative, reason) = self._told[0]
+        name, (relative, reason) = self.doubted
         if self.problem.dimension == math.inf or math.isnan(relative) or not self.is_flagged:
             return f"finite-size error: {reason}"
         number = "" if name == "risk" else f"the {name.replace('_', ' ')} "

@@ -85,6 +85,7 @@ def predict(
         step_constants=step_constants(problem, bulk, values),
         baseline=partial(random_features, problem, values),
         nearby=partial(_nearby, problem, bulk, {name: values[name] for name in NUMERIC}),
+        again=partial(predict, bulk=bulk, neurons=neurons),
         seconds=time.perf_counter() - begin,
         versions=versions(),
     )

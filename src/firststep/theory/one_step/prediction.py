@@ -20,6 +20,7 @@ from firststep.theory.closed_forms.weights import WeightSpectrum, weight_spectru
 from firststep.theory.loss_numbers import LossNumbers, shown_of
 from firststep.theory.one_step.finite_size import FiniteSize
 from firststep.theory.one_step.functions import CONVERGED, FUNCTIONS, FunctionsOfKappa
+from firststep.theory.one_step.in_words import in_words
 from firststep.theory.one_step.least_error import (
     LeastError,
     bayes_error,
@@ -70,6 +71,7 @@ class Prediction(FiniteSize, FunctionsOfKappa, LossNumbers, Shown):
     step_constants: Mapping[str, Float[Array, " points"]]  # gamma, |v|, spike, bulk variance
     baseline: Callable[[], Float[Array, " points"]]  # the random-features risk, when asked
     nearby: Callable[[], Prediction | None]  # the same at d = 1000, when asked
+    again: Callable[..., Any]  # another problem by the same equations: ``predict``
     seconds: float
     versions: Mapping[str, str]
     check: Any = None  # a LayerCheck, where one was asked for
@@ -271,6 +273,13 @@ class Prediction(FiniteSize, FunctionsOfKappa, LossNumbers, Shown):
             nearby=partial(_nearby_of_part, self, place),
             seconds=self.seconds * flat.size / len(self.points),
         )
+
+    def in_words(self) -> str:
+        """Some sentences on a single point: what the step buys, how far that is from the bounds,
+        what the rest is, and which small changes would help, each of which has been tried.
+        """
+        self._point  # noqa: B018  refuses arrays, and points without numbers
+        return in_words(self)
 
     def __len__(self) -> int:
         if self.shape == ():

@@ -8,6 +8,7 @@ import { Words } from './page/words.js';
 import { Controls } from './controls/controls.js';
 import { CurvePanel } from './panels/curve.js';
 import { MechanismPanel } from './panels/mechanism.js';
+import { Sentences } from './panels/sentences.js';
 import { SimulatePanel } from './panels/simulate.js';
 import { MapPanel } from './panels/map.js';
 import { TakePanel } from './panels/take.js';
@@ -83,6 +84,7 @@ async function start() {
     onFault: () => mechanism.fade(),
   });
   mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => curve.setPoint(answer, state) });
+  const sentences = new Sentences(tools);
   const simulate = new SimulatePanel({ ...tools, curve });
   const map = new MapPanel(tools);
   const take = new TakePanel({ ...tools, curve, map });
@@ -99,6 +101,8 @@ async function start() {
       map.rest();
       curve.refresh(state, cause);
       simulate.render(state);
+      if (cause.live) sentences.fade();
+      else sentences.refresh(state);
     }
   };
   store.subscribe(show);

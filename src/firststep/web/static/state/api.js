@@ -63,7 +63,7 @@ export function connect() {
     about: () => ask('api/about'),
     simulate: (body, signal, onLine) => follow('api/simulate', body, signal, onLine),
   };
-  for (const call of ['curve', 'band', 'point', 'weights', 'map', 'estimate', 'take']) {
+  for (const call of ['curve', 'band', 'point', 'words', 'weights', 'map', 'estimate', 'take']) {
     api[call] = (body, signal) => ask(`api/${call}`, body, signal);
   }
   return api;
