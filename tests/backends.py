@@ -11,6 +11,8 @@ import pytest
 HAS_JAX = find_spec("jax") is not None
 needs_jax = pytest.mark.needs_jax
 BACKENDS = ["numpy", pytest.param("jax", marks=needs_jax)]
+# What compiles for long and says little that other tests of JAX do not.
+SLOW_IN_JAX = ["numpy", pytest.param("jax", marks=[needs_jax, pytest.mark.slow])]
 
 
 def _of_jax(name: str) -> Any:

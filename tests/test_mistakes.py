@@ -154,7 +154,8 @@ def test_a_teacher_that_says_nothing_is_no_warning(capsys: pytest.CaptureFixture
 def test_sizes_that_do_not_exist_are_refused_in_arrays_too() -> None:
     with pytest.raises(InvalidParameter, match="alpha times dimension rounds to zero"):
         predict(PROBLEM.replace(dimension=100), alpha=np.array([1.0, 0.004]))
-    assert predict(PROBLEM.replace(dimension=100), alpha=np.array([1.0, 0.006])).shape == (2,)
+    small = PROBLEM.replace(dimension=100, alpha0=2.0)
+    assert predict(small, alpha=np.array([1.0, 0.006])).shape == (2,)
 
 
 def test_a_width_that_no_dimension_has() -> None:

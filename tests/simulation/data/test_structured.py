@@ -30,7 +30,7 @@ from firststep.simulation.fit.features import chebyshev_basis, conditional_table
 from firststep.simulation.kinds import MODELS
 from firststep.simulation.randomness import HostDraws
 from firststep.simulation.running.spectra import layer_spectrum
-from tests.backends import BACKENDS, needs_jax
+from tests.backends import SLOW_IN_JAX, needs_jax
 from tests.simulation import naive
 
 D, TESTS = 30, 500
@@ -170,7 +170,7 @@ def test_a_flat_spectrum_is_none(model: str, generic: Problem) -> None:
 
 
 @pytest.mark.parametrize("model", [*NETWORK_MODELS, *BASELINES])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", SLOW_IN_JAX)
 def test_every_model_has_a_spectrum(model: str, backend: str, generic: Problem) -> None:
     problem = generic.replace(inputs="power-law:0.6", teacher_overlaps="top:0.2")
     options = dict(test_samples=200, backend=backend)
@@ -184,7 +184,7 @@ def test_every_model_has_a_spectrum(model: str, backend: str, generic: Problem) 
 
 
 @needs_jax
-@pytest.mark.parametrize("overlaps", ["rise:1", "random"])
+@pytest.mark.parametrize("overlaps", ["rise:1", pytest.param("random", marks=pytest.mark.slow)])
 def test_backends_agree_within_error_bars(overlaps: str, generic: Problem) -> None:
     problem = generic.replace(inputs="power-law:0.6", teacher_overlaps=overlaps)
     options = dict(test_samples=TESTS, block=128)

@@ -27,7 +27,7 @@ from firststep.simulation.randomness import HostDraws
 from firststep.simulation.running import execute
 from firststep.simulation.weights.draw import SpikedLaw, draw_readout, draw_weights, gradient
 from firststep.teacher_terms import teacher_terms
-from tests.backends import BACKENDS, HAS_JAX, jax, jnp, needs_jax
+from tests.backends import BACKENDS, HAS_JAX, SLOW_IN_JAX, jax, jnp, needs_jax
 from tests.simulation import naive
 
 NETWORK_MODELS = tuple(MODELS.where("is_network"))
@@ -333,7 +333,10 @@ class PlainJax(JaxBackend):
         return tuple(jnp.concatenate(each) for each in zip(*parts, strict=True))
 
 
-@pytest.mark.parametrize(("model", "alpha"), [("network", 2.5), ("random-features", 1.4)])
+@pytest.mark.parametrize(
+    ("model", "alpha"),
+    [pytest.param("network", 2.5, marks=pytest.mark.slow), ("random-features", 1.4)],
+)
 @needs_jax
 def test_compiled_loops_agree_with_plain_ones(model: str, alpha: float, generic: Problem) -> None:
     """More than a block of rows each for the step, the fit (primal and dual) and the test."""
@@ -367,7 +370,7 @@ def test_backends_agree_within_error_bars(generic: Problem) -> None:
         assert abs(a.mean - b.mean) < 4 * math.hypot(a.standard_error, b.standard_error), name
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", SLOW_IN_JAX)
 def test_single_precision_is_close(backend: str, generic: Problem) -> None:
     double = simulate(generic, D, 3, test_samples=500)
     options = dict(test_samples=500) if backend == "numpy" else ON_JAX
@@ -378,7 +381,7 @@ def test_single_precision_is_close(backend: str, generic: Problem) -> None:
         assert single.risk.mean == pytest.approx(double.risk.mean, rel=0.5)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", SLOW_IN_JAX)
 @pytest.mark.parametrize("student", ["relu", "sigmoid", "softplus"])
 def test_single_precision_is_close_or_refused(student: str, backend: str) -> None:
     """Students with a mean have one huge eigenvalue: single precision loses the small ones."""
