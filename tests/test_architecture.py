@@ -44,7 +44,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"spectrum", "layer_check"},
         {"predicting"},
         {"sweep"},
-        {"plots"},
+        {"curves", "plots"},
         {"figures"},
         {"web"},
         {"cli"},
@@ -145,6 +145,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "cli": [
         {"attach", "flags", "output"},
+        {"curves"},
         {
             "baselines",
             "compare",

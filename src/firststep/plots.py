@@ -172,8 +172,13 @@ def style_key(axes: Axes, label: str, style: str) -> None:
     axes.plot([], [], color="black", linestyle=style, label=label)
 
 
-def save(drawing: Figure, path: Path) -> Path:
-    """Write the figure; the ending of the name chooses the format."""
+def save(drawing: Figure, path: Path, told: str = "") -> Path:
+    """Write the figure; the ending of the name chooses the format.
+
+    ``told`` is kept inside the file: where it came from.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, drawing.savefig)
+    key = "Subject" if path.suffix.lower() == ".pdf" else "Description"
+    metadata = {key: told} if told else None
+    write_file(path, lambda new: drawing.savefig(new, metadata=metadata))
     return path

@@ -8,8 +8,10 @@ import numpy as np
 from cyclopts import Parameter
 
 import firststep
+from firststep.cli.curves import Out, command, question_of, show_curves
 from firststep.cli.flags import NO_PROBLEM, Bulk, Json, ProblemFlags, number
 from firststep.cli.output import Bar, complain, show
+from firststep.curves import Question, predicted
 from firststep.errors import InvalidParameter
 
 
@@ -28,6 +30,7 @@ def predict(
     words: Annotated[
         bool, Parameter(help="also read the result out: bounds, what is left, what would help")
     ] = False,
+    out: Out = None,
     json: Json = False,
 ) -> int:
     """Print the exact asymptotic risk and what explains it, in milliseconds.
@@ -35,9 +38,17 @@ def predict(
     Example: firststep predict --student tanh --teacher sin --alpha 3 --beta 1 --alpha0 20 --step 3
     --ridge 0.0333 --readout ones
 
-    With --check 10 --dimension 200 it says whether to trust it at that size.
+    With --check 10 --dimension 200 it says whether to trust it at that size. A number may be a
+    range, a second one several: --alpha 0.3..10:30 --step 0,1,3 --out curve.png
     """
-    question = problem.problem()
+    question = question_of(problem, out)
+    if isinstance(question, Question):
+        alone = {"check": check, "seed": seed, "words": words or None}
+        for name in (name for name, value in alone.items() if value is not None):
+            raise InvalidParameter(name, "asked of a single point", "several values of a field")
+        given = {"bulk": None if bulk == "exact" else bulk}
+        found = predicted(question, bulk, neurons)
+        return show_curves(found, out, json, command("predict", problem, given))
     with Bar(json or check is None, "layers") as bar:
         result = firststep.predict(
             question, bulk=bulk, neurons=neurons, check=check, seed=seed, progress=bar

@@ -130,10 +130,10 @@ def alike(problems: Iterable[Problem]) -> dict[str, list[int]]:
     return groups
 
 
-def solve_together(problems: Sequence[Problem], bulk: str) -> Prediction:
+def solve_together(problems: Sequence[Problem], bulk: str, neurons: object = "auto") -> Prediction:
     """Problems that differ only in numbers, in one batch."""
     fields = {name: np.array([getattr(problem, name) for problem in problems]) for name in NUMERIC}
-    return predict(problems[0], bulk=bulk, **fields)
+    return predict(problems[0], bulk=bulk, neurons=neurons, **fields)
 
 
 @lru_cache(maxsize=4096)
