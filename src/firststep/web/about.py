@@ -8,7 +8,7 @@ from firststep.results import versions
 from firststep.web import asked
 from firststep.web.checked import Json
 from firststep.web.meaning import rules, usable
-from firststep.web.presets import DEFAULTS, presets
+from firststep.web.presets import DEFAULTS, presets, stories
 from firststep.web.words import (
     FIELDS,
     GROUPS,
@@ -30,6 +30,7 @@ def about() -> Json:
         "offline": False,
         "defaults": DEFAULTS,
         "presets": presets(),
+        "stories": stories(),
         "fields": [{**field, "options": usable(field["name"])} for field in told(FIELDS)],
         "groups": [{"title": title, "fields": names} for title, names in GROUPS.items()],
         "rules": rules(),

@@ -359,7 +359,15 @@ def _about_offline(problem: Problem, axes: Axes) -> Json:
     for line in lines:
         if line["name"] == "isotropic":
             line["quantities"].remove("gain")
-    return {**told, "offline": True, "grid": axes, "defaults": state, "presets": [], "lines": lines}
+    return {
+        **told,
+        "offline": True,
+        "grid": axes,
+        "defaults": state,
+        "presets": [],
+        "stories": [],
+        "lines": lines,
+    }
 
 
 def _templates(problem: Problem) -> dict[str, dict[str, str]]:

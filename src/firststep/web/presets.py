@@ -1,4 +1,4 @@
-"""The first state of the page, and the states worth seeing of presets.toml."""
+"""The first state of the page, the states worth seeing of presets.toml, and the stories."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ DEFAULTS: Json = {
         *("exact", "random-features", "kernel-bound", "direction_error_rate", "bayes_error_rate")
     ],
     "tab": "curve",
+    "story": "",  # the name of one under way, and the number of its screen
+    "screen": 1,
+    "present": "",  # the fields whose sliders are shown while presenting; none: not presenting
     "sim_dimension": 200,
     "sim_replicates": 5,
     "sim_points": 7,
@@ -45,8 +48,27 @@ def presets() -> list[Json]:
     ]
 
 
+def stories() -> list[Json]:
+    """Every story with the state of each of its screens."""
+    told = tomllib.loads(files("firststep.web").joinpath("stories.toml").read_text("utf-8"))
+    return [
+        {"name": name, "title": row["title"], "screens": [_screen(each) for each in row["screens"]]}
+        for name, row in told["stories"].items()
+    ]
+
+
+def _screen(row: Json) -> Json:
+    words = {name: row.get(name, "") for name in ("title", "words", "question", "answer")}
+    return {**words, "facts": row.get("facts", {}), "state": _state(row, {})}
+
+
 def _preset(name: str, row: Json, common: Json) -> Json:
     words = {word: row[word] for word in ("group", "label", "caption")}
+    return {"name": name, **words, "state": _state(row, common)}
+
+
+def _state(row: Json, common: Json) -> Json:
+    """A whole state of the page, from what differs from the first."""
     along = dict(zip(("axis", "from", "to"), row.get("along", ()), strict=False))
     parts = (row.get(part, {}) for part in ("network", "numbers", "view"))
     state: dict[str, Any] = {**DEFAULTS, **common, **along}
@@ -54,4 +76,4 @@ def _preset(name: str, row: Json, common: Json) -> Json:
         state |= part
     if state["alpha0"] == "same":
         state["alpha0"] = None
-    return {"name": name, **words, "state": state}
+    return state

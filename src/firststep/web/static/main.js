@@ -11,6 +11,8 @@ import { MechanismPanel } from './panels/mechanism.js';
 import { Sentences } from './panels/sentences.js';
 import { SimulatePanel } from './panels/simulate.js';
 import { MapPanel } from './panels/map.js';
+import { Stories } from './panels/stories.js';
+import { Presentation } from './page/present.js';
 import { TakePanel } from './panels/take.js';
 import { prepareTheme } from './page/theme.js';
 
@@ -85,6 +87,8 @@ async function start() {
   });
   mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => curve.setPoint(answer, state) });
   const sentences = new Sentences(tools);
+  const stories = new Stories(tools);
+  const presentation = new Presentation(tools);
   const simulate = new SimulatePanel({ ...tools, curve });
   const map = new MapPanel(tools);
   const take = new TakePanel({ ...tools, curve, map });
@@ -94,6 +98,8 @@ async function start() {
 
   const show = (state, cause) => {
     controls.render(state);
+    stories.render();
+    presentation.render(state);
     showTab(state.tab);
     if (state.tab === 'map') {
       map.refresh(state);

@@ -63,7 +63,8 @@ export class Pen {
 
   static live(host, width) {
     const family = getComputedStyle(host).fontFamily || PAPER_FONT;
-    return new Pen(livePaint, family, width < 480 ? 12.5 : width < 1000 ? 14 : 16);
+    const times = parseFloat(getComputedStyle(host).getPropertyValue('--chart-text')) || 1;
+    return new Pen(livePaint, family, times * (width < 480 ? 12.5 : width < 1000 ? 14 : 16));
   }
 
   static paper(width) {

@@ -54,7 +54,7 @@ function choicesOf(about, field, name) {
   if (field) return field.options;
   const choices = {
     axis: about.axes, xscale: scales, yscale: scales, quantity: named(about.quantities),
-    tab: ['curve', 'map'], sim_model: named(about.models),
+    tab: ['curve', 'map'], story: ['', ...named(about.stories)], sim_model: named(about.models),
     map_x: about.map_axes, map_y: about.map_axes, map_quantity: named(about.map_quantities),
   };
   return choices[name];
@@ -69,6 +69,7 @@ function readValue(name, text, about) {
   }
   if (field && field.optional && text === 'same') return null;
   if (kind === 'dimension' && text === 'inf') return 'inf';
+  if (name === 'present') return text.length <= longestText ? text : undefined;
   if (name === 'lines') {
     const names = text === '' ? [] : text.split(',');
     return names.every((line) => about.lines.some((known) => known.name === line)) ? names : undefined;
