@@ -8,6 +8,7 @@ import { Words } from './page/words.js';
 import { Controls } from './controls/controls.js';
 import { CurvePanel } from './panels/curve.js';
 import { MechanismPanel } from './panels/mechanism.js';
+import { Pin } from './panels/pin.js';
 import { Sentences } from './panels/sentences.js';
 import { SimulatePanel } from './panels/simulate.js';
 import { MapPanel } from './panels/map.js';
@@ -88,6 +89,7 @@ async function start() {
   mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => curve.setPoint(answer, state) });
   const sentences = new Sentences(tools);
   const stories = new Stories(tools);
+  const pin = new Pin(tools);
   const presentation = new Presentation(tools);
   const simulate = new SimulatePanel({ ...tools, curve });
   const map = new MapPanel(tools);
@@ -107,6 +109,7 @@ async function start() {
       map.rest();
       curve.refresh(state, cause);
       simulate.render(state);
+      pin.render(state);
       if (cause.live) sentences.fade();
       else sentences.refresh(state);
     }

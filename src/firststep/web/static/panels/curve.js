@@ -10,6 +10,7 @@ import { nearestIn } from '../controls/sliders.js';
 import { nameBy } from '../page/words.js';
 import { LineBoxes } from './lines.js';
 import { trustIn } from './mechanism.js';
+import { pinnedLabel, pinnedProblem } from './pin.js';
 
 const curvePoints = 60; // looks smooth at the width of the page
 const hastyPoints = 32; // while a slider moves: half the time, and hardly to be told apart
@@ -78,6 +79,15 @@ export class CurvePanel {
         onError: (errors, context) => this.failed(line, errors, context),
         onBusy: (isBusy) => this.sign.set(line.name, isBusy),
       }, line.name === 'exact' ? 2 : 1)]));
+    this.pinned = null; // the curve of a pinned problem: { answer, frame }
+    this.pinSlot = new LineSlot((body, signal) => gate.pass(signal, () => api.curve(body, signal)), {
+      onAnswer: (answer, context) => {
+        this.pinned = { answer, frame: JSON.stringify(frameOf(context.state)), pin: context.state.pin };
+        this.draw();
+      },
+      onError: () => { this.pinned = null; },
+      onBusy: (isBusy) => this.sign.set('pinned', isBusy),
+    });
     this.bandSlots = this.slotsForBands(api, gate);
     this.bandLabel = words.find('model_error').label;
     this.prepareOptions(words);
@@ -246,7 +256,19 @@ export class CurvePanel {
     if (window.firststepLatency.length > latencies) window.firststepLatency.shift();
   }
 
+  // The pinned problem along the axis that is shown now.
+  askPinned(state) {
+    const problem = pinnedProblem(state.pin, this.about);
+    if (!problem) {
+      this.pinSlot.cancel();
+      return;
+    }
+    const body = { ...this.bodyFor(state, 'exact'), problem: { ...problem, [state.axis]: this.about.defaults[state.axis] } };
+    this.pinSlot.ask(body, { state }, isSlow(problem, this.about) && !this.about.offline);
+  }
+
   askOthers(context) {
+    this.askPinned(context.state);
     for (const line of this.about.lines) {
       const slot = this.slots.get(line.name);
       if (!slot || line.name === 'exact') continue;
@@ -335,6 +357,10 @@ export class CurvePanel {
           band: this.bandFor(line.name, found) });
         for (const note of this.notesOn(line.name, found)) if (!notes.includes(note)) notes.push(note);
       }
+    }
+    const { pinned } = this;
+    if (pinned && state.pin && pinned.pin === state.pin && pinned.frame === frameKey) {
+      lines.push({ label: pinnedLabel, x: pinned.answer.x, y: pinned.answer.y, color: 'grey', dash: '9 4', width: 2, extra: {}, band: null });
     }
     const levels = exact ? this.boxes.levelsOf(exact.answer, { ...state, quantity, axis }) : { lines: [], levels: [] };
     lines.push(...levels.lines);

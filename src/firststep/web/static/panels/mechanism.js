@@ -4,9 +4,8 @@ import { Chart } from '../charts/chart.js';
 import { buildNode, nodeById, numberText } from '../page/tools.js';
 import { problemOf } from '../state/state.js';
 import { ComputingSign, Slot } from '../state/requests.js';
+import { barOf } from './split.js';
 
-const partColors = { learned: 'green', along: 'orange', across: 'sky', out_of_reach: 'pink', fluctuation: 'grey' };
-const spareColors = ['green', 'orange', 'grey', 'pink', 'sky', 'red'];
 const pointHosts = ['learned-chart', 'split', 'values', 'trust'];
 const weightsHosts = ['weights-chart', 'weights-caption'];
 const shownKappa = 3.5; // hardly any input lies beyond
@@ -150,23 +149,11 @@ export class MechanismPanel {
       bar.replaceChildren(buildNode('p', { class: 'soft' }, note));
       return;
     }
-    const shown = split.filter((part) => part.value !== null);
-    const whole = shown.reduce((sum, part) => sum + Math.max(part.value, 0), 0) || 1;
-    const pieces = [];
-    const keys = [];
-    shown.forEach((part, index) => {
-      const name = partColors[part.name] || spareColors[index % spareColors.length];
-      const color = `var(--c-${name})`;
-      const share = Math.max(part.value, 0) / whole;
-      const percent = share > 0.12 ? `${Math.round(share * 100)} %` : '';
-      const piece = buildNode('div', { class: 'piece', 'data-part': part.name, 'data-color': name }, percent);
-      piece.style.width = `${share * 100}%`;
-      piece.style.backgroundColor = color;
-      pieces.push(piece);
+    const { parts: shown, whole, pieces } = barOf(split);
+    const keys = shown.map((part) => {
       const dot = buildNode('span', { class: 'dot', 'aria-hidden': 'true' });
-      dot.style.backgroundColor = color;
-      keys.push(buildNode('li', {}, dot, this.words.term(part.label, { anchor: 'split', ...part }),
-        buildNode('b', {}, numberText(part.value))));
+      dot.style.backgroundColor = `var(--c-${part.color})`;
+      return buildNode('li', {}, dot, this.words.term(part.label, { anchor: 'split', ...part }), buildNode('b', {}, numberText(part.value)));
     });
     const learned = shown.find((part) => part.name === 'learned');
     const isWorse = Boolean(learned) && learned.value < 0;

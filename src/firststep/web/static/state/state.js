@@ -11,6 +11,7 @@ export function learnFields(about) {
 }
 
 const longestText = 300; // of a link; the library says what is too long for an expression
+const longestPin = 3000; // of a whole problem
 const historyLength = 200; // states that can be undone
 // ms: changes of the same fields that follow each other this fast are undone together
 const sameGesture = 1200;
@@ -47,6 +48,11 @@ export function hashOf(state, defaults) {
   return '#' + parts.toString().replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%2A', '*');
 }
 
+// The problem alone, as it stands in an address.
+export function problemText(state, defaults) {
+  return hashOf({ ...defaults, ...problemOf(state) }, defaults).slice(1);
+}
+
 // The words that are allowed where only some are.
 function choicesOf(about, field, name) {
   const scales = ['log', 'linear'];
@@ -70,6 +76,7 @@ function readValue(name, text, about) {
   if (field && field.optional && text === 'same') return null;
   if (kind === 'dimension' && text === 'inf') return 'inf';
   if (name === 'present') return text.length <= longestText ? text : undefined;
+  if (name === 'pin') return text.length <= longestPin ? text : undefined;
   if (name === 'lines') {
     const names = text === '' ? [] : text.split(',');
     return names.every((line) => about.lines.some((known) => known.name === line)) ? names : undefined;
