@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -25,6 +26,7 @@ from firststep.web.about import about
 from firststep.web.pages import read_static
 from firststep.web.presets import DEFAULTS, presets
 from firststep.web.presets import PROBLEM as PROBLEM_OF_THE_PAGE
+from firststep.web.simulations import Simulations, usual_seconds
 from firststep.web.words import FIELDS
 from tests.web.serving import CURVE, NETWORKS, PROBLEM
 
@@ -479,3 +481,34 @@ def test_weights_of_inputs_with_a_spectrum_have_their_outlier() -> None:
     assert found["notes"] == []
     assert found["outlier"] == pytest.approx(found["values"][0], rel=0.1)
     assert found["edge"][1] == pytest.approx(found["values"][1], rel=0.05)
+
+
+@pytest.mark.parametrize(("dimension", "seconds"), [(100, 0.0087), (400, 0.115), (1000, 1.0)])
+def test_the_time_of_a_network_is_that_of_its_size(dimension: int, seconds: float) -> None:
+    """The rate of small networks, measured first, made six minutes of d = 1000 half an hour.
+
+    ``seconds`` are those of one core of docs/benchmarks.md; another may be three times as fast.
+    """
+    cost = answers.cost({**NETWORKS, "at": [2.0], "dimension": dimension})
+    usual = usual_seconds(cost["work"][0])
+    assert seconds / 2 < usual < 2 * seconds
+
+
+def test_what_was_measured_of_small_networks_says_how_long_large_ones_take() -> None:
+    """A machine half as fast takes twice as long at every size."""
+
+    class Theory:
+        async def ask(self, _: str, body: Any) -> Any:
+            return answers.cost(body)
+
+    class Cores:
+        size = 1
+
+    simulations = Simulations(Cores(), Theory())  # type: ignore[arg-type]
+    large = {**NETWORKS, "dimension": 1000}
+    before = asyncio.run(simulations.estimate(large))["seconds"]
+    small = answers.cost({**NETWORKS, "dimension": 60})["work"]
+    for work in 2000 * small:
+        simulations.learn(work, 2 * usual_seconds(work))
+    after = asyncio.run(simulations.estimate(large))["seconds"]
+    assert after == pytest.approx(2 * before, rel=0.05)

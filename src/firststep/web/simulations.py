@@ -14,8 +14,10 @@ from firststep.web.asked import MEASURED
 from firststep.web.checked import Json
 from firststep.web.pool import Pool, Refused, server_says
 
-OVERHEAD = 0.01  # seconds of a replicate besides its operations
-FIRST_RATE = 1.5e10  # operations a second, until the first replicate is measured
+# Seconds of a replicate of w operations, OVERHEAD + SMALL w^(2/3) + LARGE w: small networks spend
+# their time on activations, large ones on products. Of one core; what this one takes is measured.
+OVERHEAD, SMALL, LARGE = 0.003, 1.3e-8, 1.8e-11
+TRUST = 0.5  # seconds of networks after which what was measured counts as much as these numbers
 MOST_WAITING = 8
 ALIVE = 1.0  # seconds between signs of life
 
@@ -27,16 +29,21 @@ class Simulations:
         self._pool, self._theory = pool, theory
         self._turn = asyncio.Lock()
         self._waiting = 0
-        self._operations, self._seconds = FIRST_RATE, 1.0  # measured so far, of this machine
+        self._measured, self._expected = TRUST, TRUST  # seconds so far, of this machine
 
     async def estimate(self, body: object) -> Json:
         """How long a simulation will take."""
         cost = await self._theory.ask("cost", body)
-        seconds = cost["total"] / (self._operations / self._seconds) + OVERHEAD * cost["tasks"]
-        seconds /= min(self._pool.size, cost["tasks"])
+        seconds = sum(map(usual_seconds, cost["work"])) * cost["replicates"]
+        seconds *= self._measured / self._expected / min(self._pool.size, cost["tasks"])
         cores = f"{self._pool.size} core{'s' if self._pool.size > 1 else ''}"
         text = f"about {_spoken(seconds)} on {cores}"
         return {"seconds": seconds, "workers": self._pool.size, "text": text}
+
+    def learn(self, operations: float, seconds: float) -> None:
+        """How long a replicate took here."""
+        self._expected += usual_seconds(operations)
+        self._measured += seconds
 
     async def run(self, body: object) -> AsyncIterator[Json]:
         """Lines of a stream, ending with ``done`` or ``error``.
@@ -93,14 +100,18 @@ class Simulations:
                     done += 1
                     line = point.add(call)
                     if line["kind"] == "point":
-                        self._operations += cost["work"][point.index]
-                        self._seconds += max(time.monotonic() - started - OVERHEAD, 1e-4)
+                        self.learn(cost["work"][point.index], time.monotonic() - started)
                     yield {**line, "done": done, "total": total}
         finally:
             for call in running:
                 call.cancel()
             await asyncio.gather(*running, return_exceptions=True)
         yield {"kind": "done", "seconds": time.monotonic() - begin}
+
+
+def usual_seconds(operations: float) -> float:
+    """Of one replicate."""
+    return OVERHEAD + SMALL * operations ** (2 / 3) + LARGE * operations
 
 
 class Point:
