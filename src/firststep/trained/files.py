@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,10 @@ from firststep.errors import InvalidParameter, shown
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-SUFFIXES = (".safetensors", ".npz", ".npy")
+_KINDS = ".safetensors, .npz or .npy"
+# What readers of broken files raise.
+_FAILURES = (ValueError, TypeError, EOFError, SyntaxError, KeyError, RecursionError, OverflowError)
+_FAILURES += (NotImplementedError, RuntimeError, zipfile.BadZipFile, struct.error, zlib.error)
 FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 # Other types of the format, by the bytes of an entry; their tensors are listed, not read.
 _OTHERS = {"BOOL": 1, "U8": 1, "I8": 1, "U16": 2, "I16": 2, "U32": 4, "I32": 4, "U64": 8, "I64": 8}
@@ -47,30 +52,32 @@ class Tensor:
 
 
 def open_tensors(path: Path, parameter: str) -> dict[str, Tensor]:
-    """The tensors of a file by name, in its order; only what describes them is read."""
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        hint = ""
-        if suffix in (".pt", ".pth", ".bin", ".ckpt", ".pkl"):
-            hint = "such files may run code when they are read; save it as .safetensors"
-        allowed = "a file of type " + ", ".join(SUFFIXES)
-        raise InvalidParameter(parameter, allowed, str(path), hint)
-    read = {".safetensors": _safetensors, ".npz": _npz, ".npy": _npy}[suffix]
+    """The tensors of a file by name, in its order; only what describes them is read.
+
+    What kind of file it is, its first bytes say, not its name.
+    """
     try:
-        return read(path, parameter)
+        with path.open("rb") as file:
+            start = file.read(9)
+        if start.startswith(b"\x93NUMPY"):
+            return _npy(path, parameter)
+        if start.startswith(b"PK"):
+            return _npz(path, parameter)
+        if path.suffix.lower() == ".safetensors" or start[8:] == b"{":
+            return _safetensors(path, parameter)
     except InvalidParameter:
         raise
     except OSError as error:
         raise InvalidParameter(
-            parameter, "a readable file", str(path), error.strerror or shown(str(error))
+            parameter, f"a readable {_KINDS} file", str(path), error.strerror or shown(str(error))
         ) from None
-    except (ValueError, TypeError, EOFError, SyntaxError, RecursionError, zipfile.BadZipFile):
-        _broken(parameter, path, "it cannot be read as such")
+    except _FAILURES:
+        pass
+    _broken(parameter, path, "it cannot be read as such")
 
 
 def _broken(parameter: str, path: Path, why: str) -> NoReturn:
-    allowed = f"a valid {path.suffix.lower()} file of numbers"
-    raise InvalidParameter(parameter, allowed, str(path), why)
+    raise InvalidParameter(parameter, f"a valid {_KINDS} file of numbers", str(path), why)
 
 
 def _safetensors(path: Path, parameter: str) -> dict[str, Tensor]:
@@ -160,6 +167,9 @@ def _npz(path: Path, parameter: str) -> dict[str, Tensor]:
     """Arrays by name; of each only its header is read until it is asked for."""
     found: dict[str, Tensor] = {}
     with zipfile.ZipFile(path) as archive:
+        if any(entry.filename.endswith((".pkl", "/version")) for entry in archive.infolist()):
+            why = "files of PyTorch may run code when they are read: save it as .safetensors"
+            _broken(parameter, path, why)
         for entry in archive.infolist():
             if not entry.filename.endswith(".npy"):
                 continue
@@ -173,6 +183,8 @@ def _npz(path: Path, parameter: str) -> dict[str, Tensor]:
                 if read is None:
                     _broken(parameter, path, f"{shown(name, 40)} is of another version")
                 shape, _, dtype = read(file)
+            if math.prod(shape) * dtype.itemsize > entry.file_size:
+                _broken(parameter, path, f"{shown(name, 40)} is cut off")
             load = _from_archive(path, parameter, name)
             found[name] = Tensor(name, shape, dtype.name, dtype.kind == "f", load)
     return found

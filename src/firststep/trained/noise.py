@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.01  # false alarms
 # Short sides below have no bulk to speak of, below the second no edge of its own.
-SMALLEST, SMALLEST_EDGE = 10, 40
+SMALLEST, SMALLEST_EDGE = 10, 60
 MOST = 20  # values that are looked at for a gap above an edge
 _PLACES = 4000  # of the law: its quantiles are known to 1e-6
 _NODES, _REACH = 40, 16.0  # of the determinant: F_1 to 1e-12
@@ -48,7 +48,7 @@ _NODES, _REACH = 40, 16.0  # of the determinant: F_1 to 1e-12
 _FARTHEST = {"equal": (0.60, 0.42), "scaled": (0.83, 0.42)}
 # How far a value stands from an edge that is fitted to the next 8 or 12.
 _FEW, _MANY, _ENOUGH = 8, 12, 100
-APART = {_FEW: 4.6, _MANY: 4.0}
+APART = {_FEW: 4.8, _MANY: 4.0}
 
 
 @lru_cache(maxsize=64)

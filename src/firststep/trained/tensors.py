@@ -17,7 +17,7 @@ import numpy as np
 
 from firststep.checks import real_array
 from firststep.errors import InvalidParameter, nearest, shown
-from firststep.trained.files import SUFFIXES, Tensor, held, names_of, open_tensors
+from firststep.trained.files import Tensor, held, names_of, open_tensors
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -112,8 +112,8 @@ def read_named(source: str | Path, parameter: str) -> Float[Array, "..."]:
     found = Source.of(str(source), parameter)
     if len(found.tensors) != 1:
         hint = f"it holds {names_of(found.tensors)}"
-        if Path(str(source)).suffix.lower() in SUFFIXES and found.tensors:
-            hint += f": name one as {Path(str(source)).name}:{next(iter(found.tensors))}"
+        if found.tensors:
+            hint += f"; name one as {Path(str(source)).name}:{shown(next(iter(found.tensors)), 40)}"
         raise InvalidParameter(parameter, "a file with one array", str(source), hint)
     (tensor,) = found.tensors.values()
     if not tensor.is_float and tensor.dtype in ("BOOL", "bool"):
