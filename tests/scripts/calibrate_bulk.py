@@ -41,7 +41,7 @@ ENTRIES: dict[str, Draw] = {
     "Gaussian": _normal,
     "uniform": lambda g, m, n: g.uniform(-1, 1, (m, n)),
     "signs": lambda g, m, n: np.sign(_normal(g, m, n)),
-    "8 levels": lambda g, m, n: np.clip(np.round(2 * _normal(g, m, n)), -4, 3) + 0.5,
+    "8 levels": lambda g, m, n: np.clip(np.floor(2 * _normal(g, m, n)), -4, 3) + 0.5,
     "Laplace": lambda g, m, n: g.laplace(size=(m, n)),
     "Student t, 5": lambda g, m, n: g.standard_t(5, (m, n)),
     "Student t, 3": lambda g, m, n: g.standard_t(3, (m, n)),
@@ -108,7 +108,7 @@ def alarms(draws: int) -> None:
     for name, draw in ENTRIES.items():
         cells = []
         for m, n in SHAPES:
-            count = max(100, min(draws, draws * 900 // (m * n)))
+            count = max(draws // 5, min(draws, draws * 2000 // (m * n)))
             kinds: Counter[str] = Counter()
             wrong = 0
             for _ in range(count):
@@ -125,8 +125,16 @@ def alarms(draws: int) -> None:
 
 def coverage(draws: int) -> None:
     generator = np.random.default_rng(2)
-    print("| shape | theta/(m n)^(1/4) | found | (size - theta)/error, mean and sd | within 1.96 "
-          "errors | overlap of rows: predicted, measured | of columns |")  # fmt: skip
+    words = (
+        "shape",
+        "theta/(m n)^(1/4)",
+        "found",
+        "(size - theta)/error, mean and sd",
+        "within 1.96 errors",
+        "squared overlap of rows: predicted, measured",
+        "of columns",
+    )
+    print(f"| {' | '.join(words)} |")
     print(f"|{' --- |' * 7}")
     for m, n in ((400, 100), (150, 300), (200, 200)):
         for strength in (1.3, 1.6, 2.5, 8.0):
@@ -143,11 +151,16 @@ def coverage(draws: int) -> None:
                     rows.append((first.rows_overlap, float(look.left[:, 0] @ u) ** 2))
                     columns.append((first.columns_overlap, float(look.right[:, 0] @ v) ** 2))
             z = np.array(scores)
-            pairs = [" , ".join(f"{x:.3f}" for x in np.mean(each, axis=0))
-                     for each in (rows, columns)]  # fmt: skip
-            print(f"| {m} x {n} | {strength} | {100 * len(z) / draws:.0f} % | {z.mean():+.2f}, "
-                  f"{z.std():.2f} | {100 * np.mean(np.abs(z) < 1.96):.1f} % | {pairs[0]} | "
-                  f"{pairs[1]} |", flush=True)  # fmt: skip
+            pairs = [", ".join(f"{x:.3f}" for x in np.mean(both, axis=0)) for both in (rows, columns)]
+            cells = (
+                f"{m} x {n}",
+                str(strength),
+                f"{100 * len(z) / draws:.0f} %",
+                f"{z.mean():+.2f}, {z.std():.2f}",
+                f"{100 * np.mean(np.abs(z) < 1.96):.1f} %",
+                *pairs,
+            )
+            print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from firststep.errors import InvalidParameter
 from firststep.problem import Problem
 from firststep.trained.tensors import read_named, split_name
 
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class LayerFlags:

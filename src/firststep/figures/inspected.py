@@ -103,11 +103,7 @@ def draw(axes: Axes, look: Look) -> None:
     if near:
         places = [each.value for each in near]
         axes.plot(
-            places,
-            [0.04 * top] * len(near),
-            "o",
-            color=plots.COLORS["orange"],
-            label="stands out",
+            places, [0.04 * top] * len(near), "o", color=plots.COLORS["orange"], label="stands out"
         )
     reach = 1.1 * max(bins[-1], end, *(each.value for each in near))
     axes.set(xlim=(0.95 * bins[0], reach), ylim=(0, top), xlabel="singular value")

@@ -193,9 +193,7 @@ def _variance(
     return variance
 
 
-def _scaled(
-    plain: Singular, count: int
-) -> tuple[Singular, Float[Array, " m"], Float[Array, " n"]]:
+def _scaled(plain: Singular, count: int) -> tuple[Singular, Float[Array, " m"], Float[Array, " n"]]:
     """The matrix with rows and columns of one size, and their sizes.
 
     What is left without the outliers sets the sizes: ``count`` of them at first, those beyond the
@@ -320,9 +318,7 @@ def _single(singular: Singular, count: int) -> str:
     )
 
 
-def _outliers(
-    singular: Singular, bulk: Bulk, p_values: tuple[float, ...]
-) -> tuple[Outlier, ...]:
+def _outliers(singular: Singular, bulk: Bulk, p_values: tuple[float, ...]) -> tuple[Outlier, ...]:
     pairs = zip(singular.values, p_values, strict=False)
     return tuple(bulk.outlier(float(value), p) for value, p in pairs)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from firststep.trained.files import Tensor, names_of
 from firststep.trained.look import Look, Overlaps, look_at, look_at_factors, overlaps
 from firststep.trained.tensors import Factors, Source, factors_of, matrix_of
 from firststep.writing import write_csv
-
-if TYPE_CHECKING:
-    from firststep.typing import Array, Float
 
 LARGEST = 8192  # short side; beyond, minutes and gigabytes: only when it is named
 _SPEED = 2e10  # operations a second, of one core
@@ -127,8 +124,8 @@ class Inspection(Shown):
 
     def to_csv(self, path: Path) -> Path:
         """The table with all numbers, a line for each matrix and each change."""
-        names = ("kind", "count", "deviation", "edge", "threshold", "distance", "bound", "kurtosis")
-        names += ("norm", "ratio", "share", "effective_rank")
+        fits = ("kind", "count", "deviation", "edge", "threshold", "distance", "bound", "kurtosis")
+        names = (*fits, "norm", "ratio", "share", "effective_rank")
         lines: list[tuple[Any, ...]] = [("matrix", "of", "rows", "columns", "largest", *names)]
         for layer in self.layers:
             for of, look in (("weights", layer.weights), ("change", layer.change)):

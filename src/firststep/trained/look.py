@@ -98,8 +98,8 @@ class Look:
         count = self.count or 0
         sides = [side - zeros - count for side, zeros in zip(self.shape, self._zeros, strict=True)]
         long, short = max(sides), min(sides)
-        ends = [math.sqrt(long) + sign * math.sqrt(short) for sign in (-1, 1)]
-        places = np.linspace(*(self.deviation * end for end in ends), 400)
+        low, high = (math.sqrt(long) + sign * math.sqrt(short) for sign in (-1, 1))
+        places = np.linspace(self.deviation * low, self.deviation * high, 400)
         part = short / (short + count)
         return places, part * noise.density(long, short, self.deviation, places)
 
@@ -108,8 +108,8 @@ class Look:
         return self.zero_rows, self.zero_columns
 
     def to_dict(self) -> dict[str, Any]:
-        numbers = ("deviation", "edge", "threshold", "distance", "bound", "kurtosis", "norm")
-        numbers += ("ratio", "share", "effective_rank", "values")
+        fits = ("deviation", "edge", "threshold", "distance", "bound", "kurtosis")
+        numbers = (*fits, "norm", "ratio", "share", "effective_rank", "values")
         return {
             "shape": list(self.shape),
             "zero_rows": self.zero_rows,
@@ -130,7 +130,7 @@ def look_at(matrix: Float[Array, "m n"]) -> Look | None:
     size = float(np.max(np.abs(matrix), initial=0.0))
     if size == 0:
         return None
-    rows, columns = matrix.any(axis=1), matrix.any(axis=0)
+    rows, columns = (np.asarray(matrix.any(axis=axis)) for axis in (1, 0))
     # Of order one, so that no square is lost or infinite.
     part = matrix[np.ix_(rows, columns)] / size
     fit = fit_bulk(part)
@@ -183,7 +183,9 @@ def _look(
     )
 
 
-def look_at_factors(down: Float[Array, "r n"], up: Float[Array, "m r"], scale: float) -> Look | None:
+def look_at_factors(
+    down: Float[Array, "r n"], up: Float[Array, "m r"], scale: float
+) -> Look | None:
     """A look at scale B A, from its thin factors: it has no bulk."""
     left, upper = np.linalg.qr(up)
     right, lower = np.linalg.qr(down.T)
@@ -216,8 +218,8 @@ def look_at_factors(down: Float[Array, "r n"], up: Float[Array, "m r"], scale: f
 class Overlaps(NamedTuple):
     """Squared overlaps of the first directions of two matrices, and what chance makes of them."""
 
-    rows: Float[Array, "k l"]
-    columns: Float[Array, "k l"]
+    rows: Float[Array, "k j"]
+    columns: Float[Array, "k j"]
     # What the largest of the table exceeds by chance in 1 of 100.
     rows_chance: float
     columns_chance: float
@@ -229,11 +231,12 @@ class Overlaps(NamedTuple):
 def overlaps(one: Look, other: Look) -> Overlaps:
     """Of the directions that stand out of each, at least the first, with those of the other."""
     firsts = [max(1, min(look.count or 1, look.left.shape[1])) for look in (one, other)]
-    k, l = firsts
+    k, j = firsts
     tables = [
-        (getattr(one, side)[:, :k].T @ getattr(other, side)[:, :l]) ** 2 for side in ("left", "right")
+        (getattr(one, side)[:, :k].T @ getattr(other, side)[:, :j]) ** 2
+        for side in ("left", "right")
     ]
-    chances = [_chance(length, k * l) for length in one.shape]
+    chances = [_chance(length, k * j) for length in one.shape]
     return Overlaps(*tables, *chances)
 
 
