@@ -151,7 +151,9 @@ def coverage(draws: int) -> None:
                     rows.append((first.rows_overlap, float(look.left[:, 0] @ u) ** 2))
                     columns.append((first.columns_overlap, float(look.right[:, 0] @ v) ** 2))
             z = np.array(scores)
-            pairs = [", ".join(f"{x:.3f}" for x in np.mean(both, axis=0)) for both in (rows, columns)]
+            pairs = [
+                ", ".join(f"{x:.3f}" for x in np.mean(both, axis=0)) for both in (rows, columns)
+            ]
             cells = (
                 f"{m} x {n}",
                 str(strength),

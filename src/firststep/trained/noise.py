@@ -54,13 +54,19 @@ APART = {_FEW: 4.8, _MANY: 4.0}
 @lru_cache(maxsize=64)
 def _law(m: int, n: int) -> tuple[Float[Array, " places"], Float[Array, " places"]]:
     """x = s^2/v from edge to edge, and the share of the n values below each."""
-    low, high = (math.sqrt(m) - math.sqrt(n)) ** 2, (math.sqrt(m) + math.sqrt(n)) ** 2
-    middle, half = (low + high) / 2, (high - low) / 2
-    angles = (np.arange(_PLACES) + 0.5) * math.pi / _PLACES
-    masses = (half * np.sin(angles)) ** 2 / (middle - half * np.cos(angles))
-    share = np.concatenate([[0.0], np.cumsum(masses)])
+    middle, half = m + n, 2 * math.sqrt(m * n)
     ends = middle - half * np.cos(np.arange(_PLACES + 1) * math.pi / _PLACES)
+    share = np.concatenate([[0.0], np.cumsum(nodes(m, n)[1])])
     return ends, share / share[-1]
+
+
+def nodes(m: int, n: int) -> tuple[Float[Array, " places"], Float[Array, " places"]]:
+    """Places x and their shares: sums over them are integrals over the law, to many digits."""
+    middle, half = m + n, 2 * math.sqrt(m * n)
+    angles = (np.arange(_PLACES) + 0.5) * math.pi / _PLACES
+    places = middle - half * np.cos(angles)
+    masses = (half * np.sin(angles)) ** 2 / places
+    return places, masses / masses.sum()
 
 
 def quantile(m: int, n: int, share: Float[Array, " k"]) -> Float[Array, " k"]:
