@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import random
@@ -51,9 +52,9 @@ def test_one_tensor_by_name(tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
     np.savez(path, **{"fc.weight": WEIGHT, "fc.bias": WEIGHT[0]})
     assert np.array_equal(read_tensor(f"{path}:fc.weight"), WEIGHT)
-    with pytest.raises(InvalidParameter, match="did you mean fc.weight"):
+    with pytest.raises(InvalidParameter, match=r"did you mean fc\.weight"):
         read_tensor(f"{path}:fc.weigth")
-    with pytest.raises(InvalidParameter, match="name one as model.npz:fc.weight"):
+    with pytest.raises(InvalidParameter, match=r"name one as model\.npz:fc\.weight"):
         read_tensor(path)
     np.save(tmp_path / "one.npy", WEIGHT)
     assert np.array_equal(read_tensor(tmp_path / "one.npy"), WEIGHT)
@@ -133,11 +134,15 @@ def test_bytes_changed_at_random_never_end_in_another_error(tmp_path: Path) -> N
                 changed[draw.randrange(len(changed))] = draw.randrange(256)
             cut = draw.random() < 0.3
             path.write_bytes(changed[: draw.randrange(len(changed))] if cut else changed)
-            try:
-                inspect(str(path))
-            except InvalidParameter as error:
-                refused += 1
-                assert str(error).count("\n") == 0
+            told = ""
+            with contextlib.suppress(InvalidParameter):
+                try:
+                    inspect(str(path))
+                except InvalidParameter as error:
+                    told = str(error)
+                    raise
+            refused += bool(told)
+            assert "\n" not in told
     assert 100 < refused < 450
 
 
@@ -157,7 +162,7 @@ def test_files_that_could_run_code_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("model/data.pkl", b"cos\nsystem\n(S'exit 1'\ntR.")
-    with pytest.raises(InvalidParameter, match="save it as .safetensors"):
+    with pytest.raises(InvalidParameter, match=r"save it as \.safetensors"):
         inspect(path)
     objects = tmp_path / "objects.npy"
     np.save(objects, np.array([{}], dtype=object), allow_pickle=True)

@@ -80,7 +80,7 @@ def test_rows_and_columns_of_unequal_size() -> None:
     assert kinds.count("scaled") >= 26
     generator = np.random.default_rng(1)
     rows = generator.uniform(0.2, 2, (200, 1))
-    noise, left, right = spiked(generator, (200, 150), [])
+    noise, _, _ = spiked(generator, (200, 150), [])
     signal = np.outer(generator.standard_normal(200), generator.standard_normal(150)) / 3
     found = look(noise * rows + signal)
     assert (found.kind, found.count) == ("scaled", 1)
@@ -156,7 +156,7 @@ def test_units_do_not_matter() -> None:
 
 
 def test_zeros_are_left_out() -> None:
-    matrix, left, _ = spiked(np.random.default_rng(6), (60, 40), [40.0])
+    matrix, _, _ = spiked(np.random.default_rng(6), (60, 40), [40.0])
     padded = np.zeros((65, 43))
     padded[5:, :40] = matrix
     found = look(padded)

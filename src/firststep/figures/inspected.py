@@ -1,8 +1,12 @@
-"""Drawings of a look into trained weights: singular values, the fitted law, its edge, outliers."""
+"""Drawings of a look into trained weights: singular values, the fitted law, its edge, outliers.
+
+``python -m firststep.figures.inspected FOLDER`` makes the picture of docs/inspect.md.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +15,9 @@ import numpy as np
 from firststep import plots
 from firststep.errors import InvalidParameter, shown
 from firststep.figures import spectra
-from firststep.trained.inspection import Inspection, LayerLook
+from firststep.problem import Problem
+from firststep.simulation.running.layer import first_layer
+from firststep.trained.inspection import Inspection, LayerLook, inspect
 from firststep.trained.look import Look
 from firststep.writing import write_csv
 
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
 MOST = 4  # matrices in one picture
-_REACH = 2.0  # times the edge of the bulk: values beyond are written, not drawn
+_REACH = 3.0  # times the edge of the bulk: values beyond are written, not drawn
 
 
 def prepare(path: Path) -> None:
@@ -147,3 +153,17 @@ def _lines(panels: list[tuple[str, Look]]) -> Iterator[tuple[Any, ...]]:
             yield name, words, place, None, None, None
         for each in look.outliers:
             yield name, "outlier", each.value, None, each.size, each.size_error
+
+
+def overview(folder: Path, dimension: int = 800) -> Path:
+    """A first layer after three steps, and what they changed."""
+    sizes = {"alpha": 2, "beta": 1.2, "alpha0": 4}
+    problem = Problem(student="relu", teacher="tanh", step=1, noise=0.1, **sizes)
+    layer = first_layer(problem, dimension, steps=3)
+    found = inspect({"fc1.weight": layer.after.T}, {"fc1.weight": layer.before.T})
+    print(found)
+    return write(found, folder / "inspect.png")[0]
+
+
+if __name__ == "__main__":
+    overview(Path(sys.argv[1]))

@@ -34,7 +34,7 @@ from firststep.trained.outliers import Bulk, Outlier
 from firststep.trained.singular import Singular
 
 if TYPE_CHECKING:
-    from firststep.typing import Array, Float
+    from firststep.typing import Array, Bool, Float
 
 _KEPT = 0.9  # of the values, for a variance that outliers do not move
 # Rounds of taking the outliers out and bringing rows and columns to one size; none is tried any
@@ -53,7 +53,11 @@ _ORDER = ("edge", "gap", "none")  # the better first
 # by n^(-2/3).
 _UNEVEN = 0.45
 _NARROW = 0.3  # square of one component of a unit vector
+_LARGE = 20.0  # times the share of a row or column: log-normal sizes have up to 10
 _ONE_ENTRY = 0.1  # the same of both vectors together
+# Of the squared length of a scaled vector: what is left without noise is no smaller.
+_NEVER_LESS = 0.1
+_HEAVY = 3.0  # excess kurtosis that is worth a word
 # An entry of (m n)^(1/4) standard deviations makes an outlier of its own.
 _SINGLE = 0.8
 _ALIKE = 0.01  # spread of the middle 80 % of the values: noise has 0.1 and more
@@ -129,7 +133,12 @@ def fit_bulk(matrix: Float[Array, "m n"]) -> Fit:
                 )
                 if found := _noisy(why, scaled, second):
                     return replace(
-                        found, kind="scaled", whole=plain, row_scales=rows, column_scales=columns
+                        found,
+                        kind="scaled",
+                        whole=plain,
+                        outliers=_in_own_units(found.outliers, scaled, rows, columns),
+                        row_scales=rows,
+                        column_scales=columns,
                     )
     return _general(plain, first)
 
@@ -203,6 +212,7 @@ def _scaled(
     edge of noise of the scaled matrix in the next rounds.
     """
     rows, columns = np.ones(plain.matrix.shape[0]), np.ones(plain.matrix.shape[1])
+    large_rows, large_columns = _large(plain)
     current = plain
     for number in range(rounds):
         rest = _left_over(current, count)
@@ -211,6 +221,8 @@ def _scaled(
             a = np.maximum((rest / b).mean(axis=1), np.finfo(float).tiny)
             b = np.maximum((rest / a[:, None]).mean(axis=0), np.finfo(float).tiny)
         rows, columns = rows * np.sqrt(a), columns * np.sqrt(b)
+        rows[large_rows] = np.median(rows[~large_rows])
+        columns[large_columns] = np.median(columns[~large_columns])
         rows, columns = rows / _root_mean_square(rows), columns / _root_mean_square(columns)
         current = Singular(plain.matrix / rows[:, None] / columns)
         if number == rounds - 1:
@@ -247,12 +259,23 @@ def _left_over(singular: Singular, count: int) -> Float[Array, "m n"]:
 def _wide(singular: Singular, count: int) -> int:
     """How many of the first ``count`` directions come before one that is a single row or column.
 
-    Such a one belongs to the sizes of rows and columns: taken out, nothing would be left of it.
+    Such a one belongs to the sizes of rows and columns: taken out, nothing would be left of it. But
+    a row or column that holds a large part of the matrix is no size, it is a direction.
     """
+    large_rows, large_columns = _large(singular)
     left, right = singular.leading(count)
-    largest = np.maximum((left**2).max(axis=0), (right**2).max(axis=0))
+    sides = left[~large_rows] ** 2, right[~large_columns] ** 2
+    largest = np.maximum(*(side.max(axis=0, initial=0.0) for side in sides))
     narrow = np.flatnonzero(largest > _NARROW)
     return int(narrow[0]) if len(narrow) else count
+
+
+def _large(singular: Singular) -> tuple[Bool[Array, " m"], Bool[Array, " n"]]:
+    """The rows and the columns that hold many times their share of the squared norm."""
+    squares = singular.matrix**2
+    sizes = squares.sum(axis=1), squares.sum(axis=0)
+    rows, columns = (size > _LARGE * size.mean() for size in sizes)
+    return rows, columns
 
 
 def _root_mean_square(values: Float[Array, " k"]) -> float:
@@ -335,6 +358,40 @@ def _outliers(singular: Singular, bulk: Bulk, p_values: tuple[float, ...]) -> tu
     return tuple(bulk.outlier(float(value), p) for value, p in pairs)
 
 
+def _in_own_units(
+    outliers: tuple[Outlier, ...],
+    scaled: Singular,
+    rows: Float[Array, " m"],
+    columns: Float[Array, " n"],
+) -> tuple[Outlier, ...]:
+    """Signals behind outliers of a scaled matrix, as large as they are in the matrix itself.
+
+    theta u v^T of the scaled matrix is theta |a u| |b v| there. The vectors found are u with the
+    share c^2 of their square and noise, along which a^2 has the mean 1, with the rest:
+    |a u|^2 = (|a u_found|^2 - 1 + c^2)/c^2. Noise at random makes that scatter by
+
+        var |a u|^2 = (4 c^2 (1 - c^2) + 2 (1 - c^2)^2) (<a^4> - 1)/(m c^4).
+    """
+    left, right = scaled.leading(len(outliers))
+    found = []
+    for k, each in enumerate(outliers):
+        factor, spread = 1.0, 0.0
+        for scales, vector, overlap in (
+            (rows, left[:, k], each.rows_overlap),
+            (columns, right[:, k], each.columns_overlap),
+        ):
+            length = float(((scales * vector) ** 2).sum())
+            own, lost = (length - 1 + overlap) / overlap, 1 - overlap
+            own = max(own, _NEVER_LESS * length)
+            uneven = float(np.mean(scales**4)) - 1
+            scatter = (4 * overlap * lost + 2 * lost**2) * uneven / len(scales) / overlap**2
+            factor, spread = factor * own, spread + scatter / own**2
+        root = math.sqrt(factor)
+        error = math.hypot(each.size_error, each.size * math.sqrt(spread) / 2)
+        found.append(replace(each, size=root * each.size, size_error=root * error))
+    return tuple(found)
+
+
 def _general(plain: Singular, fit: _NoiseFit | None) -> Fit:
     """A bulk that is not that of noise: what stands apart from an edge, if it has one."""
     rank, shape = plain.rank, plain.matrix.shape
@@ -359,6 +416,9 @@ def _general(plain: Singular, fit: _NoiseFit | None) -> Fit:
         kurtosis = _tails(chosen.without(count))[0]
         if single := _single(chosen, count):
             found = _Edge("none", single, None)
+        elif kurtosis > _HEAVY:
+            words = f"; its entries have heavy tails, excess kurtosis {kurtosis:.3g}"
+            found = found._replace(reason=found.reason + words)
     outliers: tuple[Outlier, ...] = ()
     end = math.nan
     if found.count is not None:
@@ -366,6 +426,7 @@ def _general(plain: Singular, fit: _NoiseFit | None) -> Fit:
         end = noise.edge_fit(rest[: noise.neighbours(rank)])[0]
         bulk = Bulk(rest, np.full(len(rest), 1 / len(rest)), *shape)
         outliers = _outliers(chosen, bulk, (math.nan,) * found.count)
+        outliers = _in_own_units(outliers, chosen, rows, columns)
     return Fit(
         kind=found.kind,
         reason=found.reason,

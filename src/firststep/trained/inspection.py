@@ -170,11 +170,12 @@ def _details(layer: LayerLook) -> Iterator[str]:
             values = ", ".join(f"{value:.4g}" for value in look.values[:5])
             rank = f"effective rank {look.effective_rank:.1f}"
             yield f"    largest values {values}; {rank} of {len(look.values)}"
+        scaled = " of the scaled matrix" if look.is_scaled else ""
         for k, each in enumerate(look.outliers[:5], 1):
             chance = f", p = {each.p_value:.1g}" if math.isfinite(each.p_value) else ""
             chance = ", p < 1e-10" if each.p_value < 1e-10 else chance
             yield (
-                f"    outlier {k}: {each.value:.5g}{chance}; before noise "
+                f"    outlier {k}{scaled}: {each.value:.5g}{chance}; before noise "
                 f"{with_error(each.size, each.size_error)}, squared overlap of rows "
                 f"{each.rows_overlap:.3f}, of columns {each.columns_overlap:.3f}"
             )

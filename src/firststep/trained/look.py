@@ -32,7 +32,8 @@ class Look:
     """What a matrix looks like.
 
     ``values`` are its singular values, ``fitted`` those that the bulk was fitted to: the same, but
-    of a scaled matrix. Outliers and edge are in units of ``fitted``.
+    of a scaled matrix. Values of outliers and the edge are in units of ``fitted``, sizes in those of
+    the matrix itself.
     """
 
     shape: tuple[int, int]
@@ -51,6 +52,7 @@ class Look:
     distance: float
     bound: float
     kurtosis: float
+    is_scaled: bool  # rows and columns were brought to one size
     left: Float[Array, "m k"]  # unit vectors of the first directions, zeros put back
     right: Float[Array, "n k"]
 
@@ -116,6 +118,7 @@ class Look:
             "zero_columns": self.zero_columns,
             "bulk": self.kind,
             "reason": self.reason,
+            "scaled": self.is_scaled,
             "count": self.count,
             "outliers": [
                 {name: plain(value) for name, value in asdict(each).items()}
@@ -178,6 +181,7 @@ def _look(
         distance=fit.distance,
         bound=fit.bound,
         kurtosis=fit.kurtosis,
+        is_scaled=fit.singular is not fit.whole,
         left=vectors[0],
         right=vectors[1],
     )
@@ -210,6 +214,7 @@ def look_at_factors(
         distance=nothing,
         bound=nothing,
         kurtosis=nothing,
+        is_scaled=False,
         left=(left @ inner)[:, : min(KEPT, rank)],
         right=(right @ outer.T)[:, : min(KEPT, rank)],
     )
