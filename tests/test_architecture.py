@@ -127,7 +127,9 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "trained": [
         {"files", "noise", "outliers", "singular"},
-        {"tensors", "bulk"},
+        {"tensors", "noise_fit"},
+        {"scaling"},
+        {"bulk"},
         {"look"},
         {"inspection"},
     ],

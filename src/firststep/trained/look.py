@@ -32,8 +32,8 @@ class Look:
     """What a matrix looks like.
 
     ``values`` are its singular values, ``fitted`` those that the bulk was fitted to: the same, but
-    of a scaled matrix. Values of outliers and the edge are in units of ``fitted``, sizes in those of
-    the matrix itself.
+    of a scaled matrix. Values of outliers and the edge are in units of ``fitted``, sizes in those
+    of the matrix itself.
     """
 
     shape: tuple[int, int]
