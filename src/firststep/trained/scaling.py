@@ -122,12 +122,14 @@ def in_own_units(
     share c^2 of their square and noise, along which a^2 has the mean 1, with the rest:
     |a u|^2 = (|a u_found|^2 - 1 + c^2)/c^2. Noise at random makes that scatter by
 
-        var |a u|^2 = (4 c^2 (1 - c^2) + 2 (1 - c^2)^2) (<a^4> - 1)/(m c^4).
+        var |a u|^2 = (4 c^2 (1 - c^2) + 2 (1 - c^2)^2) (<a^4> - 1)/(m c^4),
+
+    and the squared overlap of a u_found with the signal's own vector is c^2 |a u|^2/|a u_found|^2.
     """
     left, right = scaled.leading(len(outliers))
     found = []
     for k, each in enumerate(outliers):
-        factor, spread = 1.0, 0.0
+        factor, spread, overlaps = 1.0, 0.0, []
         for scales, vector, overlap in (
             (rows, left[:, k], each.rows_overlap),
             (columns, right[:, k], each.columns_overlap),
@@ -138,7 +140,16 @@ def in_own_units(
             uneven = float(np.mean(scales**4)) - 1
             scatter = (4 * overlap * lost + 2 * lost**2) * uneven / len(scales) / overlap**2
             factor, spread = factor * own, spread + scatter / own**2
+            overlaps.append(min(overlap * own / length, 1.0))
         root = math.sqrt(factor)
         error = math.hypot(each.size_error, each.size * math.sqrt(spread) / 2)
-        found.append(replace(each, size=root * each.size, size_error=root * error))
+        found.append(
+            replace(
+                each,
+                size=root * each.size,
+                size_error=root * error,
+                rows_overlap=overlaps[0],
+                columns_overlap=overlaps[1],
+            )
+        )
     return tuple(found)
