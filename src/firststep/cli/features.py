@@ -37,6 +37,13 @@ class LayerFlags:
         str, Parameter(help="auto, or how many directions to condition on, 0 to 3")
     ] = "auto"
 
+    def arrays(self) -> dict[str, Any]:
+        """Those of the files that are named."""
+        paths = {"initial": self.initial, "bias": self.bias, "covariance": self.covariance}
+        return {
+            name: None if path is None else read_named(path, name) for name, path in paths.items()
+        }
+
 
 NO_LAYER = LayerFlags()
 
@@ -76,11 +83,7 @@ def features(
     """
     given = problem.given()
     columns, teacher = read_named(weights, "weights"), read_named(direction, "direction")
-    arrays = {
-        name: None if path is None else read_named(path, name)
-        for name in ("initial", "bias", "covariance")
-        for path in [getattr(layer, name)]
-    }
+    arrays = layer.arrays()
     if columns.ndim != 2 or columns.size == 0:
         raise InvalidParameter(
             "weights", "a file with a matrix", f"an array of shape {columns.shape}"
