@@ -47,6 +47,8 @@ from firststep.theory.given_layer.prediction import FeaturePrediction
 from firststep.theory.one_step.optimum import Optimum, optimal
 from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.spectrum.law import SpectralLaw, spectral_law
+from firststep.trained.inspection import Inspection, inspect
+from firststep.trained.tensors import read_tensor
 
 if TYPE_CHECKING:
     from firststep.estimators import OneStepClassifier, OneStepFeatures, OneStepRegressor
@@ -66,6 +68,7 @@ __all__ = [
     "FirststepError",
     "InputDiagnosis",
     "InputLaw",
+    "Inspection",
     "Interrupted",
     "InvalidParameter",
     "LayerCheck",
@@ -102,10 +105,12 @@ __all__ = [
     "diagnose_inputs",
     "first_layer",
     "input_law",
+    "inspect",
     "optimal",
     "predict",
     "predict_features",
     "random_features",
+    "read_tensor",
     "readout_law",
     "run_sweep",
     "simulate",

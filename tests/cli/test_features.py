@@ -94,9 +94,15 @@ def test_command_compares(files: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["none.npy", "theta.npy"], "weights must be a readable .npy or .npz file"),
-        (["text.npy", "theta.npy"], "weights must be an .npy or .npz file of numbers"),
-        (["text.npz", "theta.npy"], "weights must be an .npy or .npz file of numbers"),
+        (["none.npy", "theta.npy"], "weights must be a readable .safetensors, .npz or .npy file"),
+        (
+            ["text.npy", "theta.npy"],
+            "weights must be a valid .safetensors, .npz or .npy file of numbers",
+        ),
+        (
+            ["text.npz", "theta.npy"],
+            "weights must be a valid .safetensors, .npz or .npy file of numbers",
+        ),
         (["both.npz", "theta.npy"], "weights must be a file with one array"),
         (["theta.npy", "theta.npy"], "weights must be a file with a matrix"),
         (["W1.npy", "W0.npy"], "teacher must be a vector"),

@@ -12,6 +12,7 @@ from firststep.cli.demo import demo
 from firststep.cli.diagnose import diagnose
 from firststep.cli.explore import explore
 from firststep.cli.features import features
+from firststep.cli.inspect import inspect
 from firststep.cli.models import models
 from firststep.cli.optimize import optimize
 from firststep.cli.predict import predict
@@ -35,6 +36,7 @@ app = attach(
         "compare": compare,
         "baselines": baselines,
         "features": features,
+        "inspect": inspect,
         "diagnose": diagnose,
         "demo": demo,
         "models": models,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
+import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
@@ -16,10 +15,7 @@ from firststep.cli.flags import NO_PROBLEM, Backend, Device, Json, ProblemFlags,
 from firststep.cli.output import Bar, show
 from firststep.errors import InvalidParameter
 from firststep.problem import Problem
-from firststep.typing import Array
-
-if TYPE_CHECKING:
-    from firststep.typing import Float
+from firststep.trained.tensors import read_named, split_name
 
 
 @Parameter(name="*")
@@ -27,28 +23,44 @@ if TYPE_CHECKING:
 class LayerFlags:
     """What else is known of the layer, and how to look at it."""
 
-    initial: Annotated[Path | None, Parameter(help="the first layer before training, .npy")] = None
-    bias: Annotated[Path | None, Parameter(help="N numbers added to the pre-activations, .npy")] = (
-        None
-    )
-    covariance: Annotated[Path | None, Parameter(help="covariance of the inputs, .npy: d x d")] = (
-        None
-    )
-    neurons: Annotated[str, Parameter(help="columns, or rows as in PyTorch")] = "columns"
+    initial: Annotated[str | None, Parameter(help="the first layer before training")] = None
+    bias: Annotated[str | None, Parameter(help="N numbers added to the pre-activations")] = None
+    covariance: Annotated[str | None, Parameter(help="covariance of the inputs: d x d")] = None
+    neurons: Annotated[
+        str | None,
+        Parameter(
+            help="columns, or rows as in PyTorch; default: columns, of FILE:TENSOR what the length "
+            "of the direction says, rows where it says nothing"
+        ),
+    ] = None
     directions: Annotated[
         str, Parameter(help="auto, or how many directions to condition on, 0 to 3")
     ] = "auto"
+
+    def arrays(self) -> dict[str, Any]:
+        """Those of the files that are named."""
+        paths = {"initial": self.initial, "bias": self.bias, "covariance": self.covariance}
+        return {
+            name: None if path is None else read_named(path, name) for name, path in paths.items()
+        }
 
 
 NO_LAYER = LayerFlags()
 
 
 def features(
-    weights: Annotated[Path, Parameter(help="the first layer, .npy: d x N, one column a neuron")],
-    direction: Annotated[
-        Path,
+    weights: Annotated[
+        str,
         Parameter(
-            help="the teacher's direction, .npy: d numbers of norm 1; with --teacher-terms a "
+            help="the first layer: a file with one array, d x N, one column a neuron; or one "
+            "tensor of a .safetensors or .npz file, as model.safetensors:fc1.weight. All that are "
+            "files here may be named so"
+        ),
+    ],
+    direction: Annotated[
+        str,
+        Parameter(
+            help="the teacher's direction: d numbers of norm 1; with --teacher-terms a "
             "column a term"
         ),
     ],
@@ -70,23 +82,20 @@ def features(
     --alpha 2 --ridge 0.01 --noise 0.1
     """
     given = problem.given()
-    columns, teacher = _loaded("weights", weights), _loaded("direction", direction)
-    arrays = {
-        name: None if path is None else _loaded(name, path)
-        for name in ("initial", "bias", "covariance")
-        for path in [getattr(layer, name)]
-    }
+    columns, teacher = read_named(weights, "weights"), read_named(direction, "direction")
+    arrays = layer.arrays()
     if columns.ndim != 2 or columns.size == 0:
         raise InvalidParameter(
             "weights", "a file with a matrix", f"an array of shape {columns.shape}"
         )
-    width, dimension = columns.shape if layer.neurons == "rows" else columns.shape[::-1]
+    neurons = layer.neurons or _neurons(weights, columns.shape, len(np.atleast_1d(teacher)), json)
+    width, dimension = columns.shape if neurons == "rows" else columns.shape[::-1]
     question = Problem(**{"beta": width / dimension, **given})
     auto = layer.directions == "auto"
     options: dict[str, Any] = {
         **arrays,
         "directions": "auto" if auto else whole("directions", layer.directions, 0, 3),
-        "neurons": layer.neurons,
+        "neurons": neurons,
         "backend": backend,
         "device": device,
     }
@@ -100,22 +109,12 @@ def features(
     return show(found, json)
 
 
-def _loaded(parameter: str, path: Path) -> Float[Array, " ..."]:
-    """The array of an .npy file, or the only one of an .npz file."""
-    try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.lib.npyio.NpzFile):
-            with found:
-                if len(found.files) != 1:
-                    given = f"{path} with {', '.join(found.files) or 'nothing'}"
-                    hint = "save it with numpy.save"
-                    raise InvalidParameter(parameter, "a file with one array", given, hint)
-                found = found[found.files[0]]
-        return np.asarray(found, dtype=float)
-    except InvalidParameter:
-        raise
-    except OSError as error:
-        allowed, why = "a readable .npy or .npz file", error.strerror or ""
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile):
-        allowed, why = "an .npy or .npz file of numbers", "NumPy could not read it as such"
-    raise InvalidParameter(parameter, allowed, str(path), why)
+def _neurons(weights: str, shape: tuple[int, ...], dimension: int, silent: bool) -> str:
+    """Where the neurons are: of a tensor by name, what the direction's length says."""
+    if split_name(weights)[1] is None:
+        return "columns"
+    chosen = "columns" if dimension == shape[0] != shape[1] else "rows"
+    if not silent:
+        told = f"{weights} is {shape[0]} x {shape[1]}: one neuron a {chosen.removesuffix('s')}"
+        print(f"{told} (--neurons says otherwise)", file=sys.stderr)
+    return chosen
