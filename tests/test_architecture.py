@@ -45,7 +45,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"predicting"},
         {"sweep"},
         {"plots"},
-        {"figures"},
+        {"figures", "advice"},
         {"web"},
         {"cli"},
         {"__main__"},
@@ -125,6 +125,17 @@ ROOMS: dict[str, list[set[str]]] = {
         {"base"},
         {"classifier", "learners"},
     ],
+    "advice": [
+        {"intervals", "sources"},
+        {"direction", "measured", "tables"},
+        {"learning_curve", "matched"},
+        {"recommended"},
+        {"verdict"},
+        {"pictures"},
+        {"report"},
+        {"record"},
+        {"asking"},
+    ],
     "store": [{"record", "pages"}, {"database"}, {"rescue"}],
     "sweep": [
         {"grid", "units"},
@@ -145,6 +156,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "cli": [
         {"attach", "flags", "output"},
         {
+            "advise",
             "baselines",
             "compare",
             "demo",

@@ -49,12 +49,14 @@ from firststep.theory.one_step.prediction import Prediction
 from firststep.theory.spectrum.law import SpectralLaw, spectral_law
 
 if TYPE_CHECKING:
+    from firststep.advice import Advice, advise
     from firststep.estimators import OneStepClassifier, OneStepFeatures, OneStepRegressor
 
 __version__ = "0.6.0"
 
 __all__ = [
     "Activation",
+    "Advice",
     "BackendUnavailable",
     "Baselines",
     "Comparison",
@@ -95,6 +97,7 @@ __all__ = [
     "Workers",
     "__version__",
     "activation",
+    "advise",
     "baselines",
     "check_layers",
     "compare",
@@ -123,7 +126,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The scikit-learn estimators, loaded when they are asked for."""
+    """What needs scikit-learn, loaded when it is asked for."""
+    if name in ("Advice", "advise"):
+        import firststep.advice
+
+        return getattr(firststep.advice, name)
     if name in ("OneStepClassifier", "OneStepFeatures", "OneStepRegressor"):
         import firststep.estimators
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cyclopts import App
 
 import firststep
+from firststep.cli.advise import advise
 from firststep.cli.attach import attach
 from firststep.cli.baselines import baselines
 from firststep.cli.compare import compare
@@ -36,6 +37,7 @@ app = attach(
         "baselines": baselines,
         "features": features,
         "diagnose": diagnose,
+        "advise": advise,
         "demo": demo,
         "models": models,
         "explore": explore,
