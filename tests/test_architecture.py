@@ -126,7 +126,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"classifier", "learners"},
     ],
     "advice": [
-        {"intervals", "sources"},
+        {"intervals", "ridge", "sources"},
         {"direction", "measured", "tables"},
         {"learning_curve", "matched"},
         {"recommended"},

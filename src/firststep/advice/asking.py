@@ -112,7 +112,7 @@ def _advised(
     bar()
     trust = judge_inputs(x, seed=seed)
     bar()
-    chosen = choose(x, y, width=width, seed=seed)
+    chosen = choose(x, y, measured.steps_chosen, width=width, seed=seed)
     recommended = recommend(x, y, measured, chosen, width=width, seed=seed)
     bar()
     matched, why = _matched(x, y, trust, chosen, width=width, seed=seed)
@@ -140,7 +140,7 @@ def _advised(
         curve=curve,
     )
     return Advice(
-        name=table.name,
+        name=Path(table.name).name,  # no folders of a machine in what is handed on
         target=table.target_name,
         rows=n,
         total_rows=table.total_rows,

@@ -30,11 +30,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from firststep.advice.direction import Direction
 from firststep.advice.intervals import Interval, mean_of_repeats
 from firststep.advice.measured import MANY, NO_STEP, ONE_STEP, in_parallel, regressor
+from firststep.advice.ridge import SMALLEST_GAP, Spectrum
 from firststep.errors import NotConverged
 from firststep.estimators import OneStepFeatures
 
@@ -46,11 +46,14 @@ RIDGES = 49  # of a path
 NEAREST = 0.9  # df1 over m up to which T is read off
 LEAST = 0.25  # of a risk: how far it is continued downwards
 LOWEST, HIGHEST = 1e-6, 1e3  # ridges n ridge over the largest eigenvalue, and over the mean one
+CUTS = 2  # ways to cut the rows into halves
+FEWEST_STEPPED = 40  # rows, to be cut into quarters
 REPEATS_FEW, REPEATS_MANY = 4, 2  # fits on a part of the rows
 STEEPEST = 3.0  # how far a change between half and quarter of the rows is continued, over itself
-# What the equations may be wrong by, over the change that they predict, and of the risk itself:
-# docs/validation.md has the coverage that these two were chosen by.
-OF_CHANGE, OF_RISK = 0.25, 0.02
+# Standard error of a predicted change of the risk: so much of the change itself, and so much over
+# the root of the rows. Chosen so that 95 % of the intervals hold what fits realise: the table is in
+# docs/validation.md.
+ERRORS = {NO_STEP: (0.35, 1.0), ONE_STEP: (0.5, 1.6)}
 
 
 class Levels(NamedTuple):
@@ -98,41 +101,20 @@ class Curve:
 
 def levels(features: Float[Array, "n N"], y: Float[Array, " n"]) -> Levels:
     """kappa, df1, df2 and T of a sample, for a path of ridges."""
-    n, m = len(y), len(y) - 1
-    f, labels = features - features.mean(axis=0), y - y.mean()
-    tall = n > f.shape[1]
-    values, vectors = scipy.linalg.eigh(f.T @ f if tall else f @ f.T, check_finite=False)
-    values = np.maximum(values, 0.0)
+    m, found = len(y) - 1, Spectrum.of(features, y)
+    values = found.values
     largest = float(values[-1])
-    if not largest > 0:
-        raise NotConverged("the features do not vary")
-    ends = HIGHEST * values.sum() / len(values), LOWEST * largest
-    penalties = np.geomspace(max(ends[0], 10 * largest), ends[1], RIDGES)
-    if tall:
-        rotated = f @ vectors
-        inverse = 1 / (values[:, None] + penalties)
-        fitted = rotated @ (inverse * (vectors.T @ (f.T @ labels))[:, None])
-        residual, gap = labels[:, None] - fitted, 1 - 1 / n - rotated**2 @ inverse
-    else:
-        shrunk = penalties / (values[:, None] + penalties)
-        # one eigenvector is the constant, which the free constant fits
-        residual = vectors @ (shrunk * (vectors.T @ labels)[:, None])
-        gap = vectors**2 @ shrunk - 1 / n
+    ends = max(HIGHEST * float(values.mean()), 10 * largest), LOWEST * largest
+    penalties = np.geomspace(*ends, RIDGES)
+    residual, gap = found.residuals(penalties)
     share = values[:, None] / (values[:, None] + penalties)
     df1, s2 = share.sum(axis=0), (share**2).sum(axis=0)
     # Nearer to interpolation 1 - df2/m is small, and what leave-one-out is wrong by is large.
-    good = (gap.min(axis=0) > 1e-9) & (df1 < NEAREST * m)
+    good = (gap.min(axis=0) > SMALLEST_GAP) & (df1 < NEAREST * m)
     df1, s2, p = df1[good], s2[good], penalties[good]
     risk = ((residual[:, good] / gap[:, good]) ** 2).mean(axis=0)
     df2 = df1 - (df1 - s2) * (m - df1) / (m - 2 * df1 + s2)
     return Levels(kappa=p / (m - df1), df2=df2, df1=df1, total=risk * (1 - df2 / m))
-
-
-class _Stepped(NamedTuple):
-    """Risks by multiple of the rows where the step was taken on so many of them."""
-
-    rows: float
-    risks: Float[Array, " multiples"]
 
 
 def _risks(found: Levels, rows: int) -> tuple[Float[Array, " multiples"], bool]:
@@ -150,43 +132,75 @@ def _stepped_levels(
 
 def _with_step(
     x: Float[Array, "n d"], y: Float[Array, " n"], *, width: int, step: float, seed: int
-) -> tuple[_Stepped, _Stepped, bool]:
+) -> tuple[Float[Array, " multiples"], Float[Array, " multiples"], bool]:
     """Risks where the step sees half of the rows, and a quarter; means over ways to cut them."""
     n = len(y)
-    order = np.random.default_rng((seed, 5)).permutation(n)
-    parts = np.array_split(order, 4)
-    halves = [(np.r_[parts[0], parts[1]], np.r_[parts[2], parts[3]])]
-    halves.append((halves[0][1], halves[0][0]))
-    quarters = [
-        (parts[place], rest)
-        for half, rest in halves
-        for place in range(4)
-        if np.isin(parts[place][0], half)
-    ]
+    halves, quarters = [], []
+    for cut in range(CUTS):
+        order = np.random.default_rng((seed, 5, cut)).permutation(n)
+        for half in np.array_split(order, 2):
+            rest = np.setdiff1d(order, half)
+            halves.append((cut, half, rest))
+            quarters += [(cut, part, rest) for part in np.array_split(half, 2)]
 
-    def task(pair: tuple[Array, Array]) -> Callable[[], Levels]:
-        layer = OneStepFeatures(width=width, steps=1, step=step, random_state=seed)
-        return lambda: _stepped_levels(x, y, pair, layer)
+    def task(cut: int, train: Array, fit: Array) -> Callable[[], Levels]:
+        layer = OneStepFeatures(width=width, steps=1, step=step, random_state=seed + cut)
+        return lambda: _stepped_levels(x, y, (train, fit), layer)
 
-    found = [_risks(each, n) for each in in_parallel([task(pair) for pair in halves + quarters])]
-    risks = [risk for risk, _ in found]
-    half, quarter = (np.mean(each, axis=0) for each in (risks[:2], risks[2:]))
-    return _Stepped(n / 2, half), _Stepped(n / 4, quarter), any(end for _, end in found[:2])
+    found = [_risks(each, n) for each in in_parallel([task(*each) for each in halves + quarters])]
+    risks, count = [risk for risk, _ in found], len(halves)
+    half, quarter = (np.mean(each, axis=0) for each in (risks[:count], risks[count:]))
+    at_end = sum(end for _, end in found[:count]) > count / 2
+    return half, quarter, at_end
 
 
-def _continued(half: _Stepped, quarter: _Stepped, direction: Direction, rows: int) -> Array:
-    """Risks with the step on as many rows as the readout: linear in 1 - q."""
-    q1, q2 = (direction.overlap_squared(each.rows) for each in (half, quarter))
-    if not direction.is_known:  # no q to continue in: the features stay what they are
-        q1 = q2 = 0.0
+def _continued(
+    half: Float[Array, " multiples"],
+    quarter: Float[Array, " multiples"],
+    direction: Direction,
+    rows: int,
+) -> Float[Array, " multiples"]:
+    """Risks with the step on as many rows as the readout."""
     found = []
     for place, multiple in enumerate(MULTIPLES):
-        q = direction.overlap_squared(multiple * rows)
-        factor = (q - q1) / (q1 - q2) if q1 - q2 > 1e-6 else 0.0
-        factor = float(np.clip(factor, -STEEPEST, STEEPEST))
-        one, two = half.risks[place], quarter.risks[place]
+        factor = _further(direction, rows, multiple)
+        one, two = half[place], quarter[place]
         found.append(max(one + (one - two) * factor, LEAST * one))
     return np.array(found)
+
+
+def _further(direction: Direction, rows: int, multiple: float) -> float:
+    """How far to continue from half of the rows, in units of the way from a quarter to a half.
+
+    Linear in 1 - q. Where there is no linear part but a curved one, nothing is known of q, and 1/n
+    takes the place of 1 - q; where there is neither, the features stay what they are.
+    """
+    if not direction.is_known:
+        return 1 - 1 / (2 * multiple) if direction.is_curved else 0.0
+    q, half, quarter = (direction.overlap_squared(rows * m) for m in (multiple, 0.5, 0.25))
+    way = half - quarter
+    return float(np.clip((q - half) / way, -STEEPEST, STEEPEST)) if way > 1e-6 else 0.0
+
+
+def predicted_risks(
+    x: Float[Array, "n d"],
+    y: Float[Array, " n"],
+    direction: Direction,
+    *,
+    step: float,
+    width: int,
+    seed: int,
+) -> tuple[dict[str, Float[Array, " multiples"]], dict[str, bool]]:
+    """Of the equations alone, by model, at all MULTIPLES of the rows."""
+    n = len(y)
+    still = OneStepFeatures(width=width, steps=1, step=0, random_state=seed).fit(x, y)
+    told, at_end = _risks(levels(still.transform(x), y), n)
+    predicted, bounded = {NO_STEP: told}, {NO_STEP: at_end}
+    if step > 0 and n >= FEWEST_STEPPED:
+        half, quarter, at_end = _with_step(x, y, width=width, step=step, seed=seed)
+        predicted[ONE_STEP] = _continued(half, quarter, direction, n)
+        bounded[ONE_STEP] = at_end
+    return predicted, bounded
 
 
 def learning_curve(
@@ -206,17 +220,11 @@ def learning_curve(
     has the error of that level, a share of the change and a share of the risk.
     """
     n = len(y)
-    still = OneStepFeatures(width=width, steps=1, step=0, random_state=seed).fit(x, y)
-    told, at_end = _risks(levels(still.transform(x), y), n)
-    predicted, bounded = {NO_STEP: told}, {NO_STEP: at_end}
-    if step > 0 and n >= 40:
-        half, quarter, at_end = _with_step(x, y, width=width, step=step, seed=seed)
-        predicted[ONE_STEP] = _continued(half, quarter, direction, n)
-        bounded[ONE_STEP] = at_end
+    predicted, bounded = predicted_risks(x, y, direction, step=step, width=width, seed=seed)
     measured = _measured(x, y, list(predicted), width=width, seed=seed, done=done)
     points, now = {}, MULTIPLES.index(1.0)
     for name, told in predicted.items():
-        changes = [_change(float(risk / told[now])) for risk in told]
+        changes = [change_of(name, float(risk / told[now]), n) for risk in told]
         points[name] = tuple(
             Point(
                 rows=max(2, round(multiple * n)),
@@ -229,11 +237,13 @@ def learning_curve(
     return Curve(points=points, bounded=bounded)
 
 
-def _change(ratio: float) -> Interval:
-    """What is predicted, with the error of the equations."""
+def change_of(model: str, ratio: float, rows: int) -> Interval:
+    """The change of the risk from so many rows on, with the error of the equations."""
     if ratio == 1:
         return Interval(1.0, 1.0, 1.0)
-    return Interval.around(ratio, math.hypot(OF_CHANGE * (1 - ratio), OF_RISK * ratio))
+    of_change, of_rows = ERRORS[model]
+    found = Interval.around(ratio, math.hypot(of_change * (1 - ratio), of_rows / math.sqrt(rows)))
+    return found.clipped(0.0, math.inf)
 
 
 def _anchored(now: Interval, change: Interval) -> Interval:

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.linear_model import RidgeCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from firststep.advice.intervals import Interval, mean_of_rows
+from firststep.advice.ridge import LinearFit
 from firststep.errors import NotConverged
 from firststep.estimators import OneStepRegressor
 
@@ -48,7 +46,6 @@ GAINS = {
     "one step over mean": (MEAN, ONE_STEP),
     "three steps over mean": (MEAN, SEVERAL),
 }
-RIDGES = np.geomspace(1e-3, 1e6, 28)  # of the linear fit
 FOLDS_FEW, FOLDS_MANY, MANY = 10, 5, 1500  # folds up to so many rows, and beyond
 
 
@@ -60,8 +57,8 @@ class Measured:
     risks: dict[str, Interval]
     gains: dict[str, Interval]
     folds: int
-    # The step that every fold chose for one step; 0: none was better.
-    steps_chosen: tuple[float, ...]
+    # The step that every fold chose; 0: none was better.
+    steps_chosen: dict[str, tuple[float, ...]]
 
     def relative(self, gain: str) -> Interval:
         """A gain over the risk that it is a gain on."""
@@ -83,11 +80,6 @@ class Measured:
 def regressor(name: str, *, width: int, seed: int, **options: Any) -> OneStepRegressor:
     """The estimator behind a name."""
     return OneStepRegressor(width=width, random_state=seed, **{**MODELS[name], **options})
-
-
-def linear_fit() -> Any:
-    """Ridge regression on the columns in standard units, the ridge by leave-one-out."""
-    return make_pipeline(StandardScaler(), RidgeCV(RIDGES))
 
 
 def fold_count(rows: int) -> int:
@@ -160,7 +152,7 @@ def measure(
         risks={name: mean_of_rows(squares, folds) for name, squares in errors.items()},
         gains=gains,
         folds=count,
-        steps_chosen=tuple(chosen[ONE_STEP]),
+        steps_chosen={name: tuple(chosen[name]) for name in MODELS},
     )
 
 
@@ -179,7 +171,7 @@ def _fold(
         labels = target[~held]
         if np.ptp(labels) == 0:  # a target that hardly varies: nothing to fit
             return (target[held] - labels[0]) ** 2, 0.0
-        model = linear_fit() if name == LINEAR else regressor(name, width=width, seed=seed)
+        model = LinearFit() if name == LINEAR else regressor(name, width=width, seed=seed)
         try:
             model.fit(inputs[~held], labels)
         except NotConverged:  # such a fit predicts the mean

@@ -92,6 +92,7 @@ def _curve(axes: Axes, found: Advice) -> None:
         if points is None:
             continue
         rows = [point.rows for point in points]
+        beside = 0.97 if name == NO_STEP else 1.03  # so that no point hides another
         ahead = [point for point in points if point.rows >= found.rows]
         low, high = ([getattr(p.predicted, end) for p in ahead] for end in ("low", "high"))
         axes.fill_between(
@@ -101,7 +102,7 @@ def _curve(axes: Axes, found: Advice) -> None:
         plots.curve(axes, [p.rows for p in ahead], values, color, label=f"{name}, predicted")
         seen = [point for point in points if point.measured is not None]
         axes.errorbar(
-            [point.rows for point in seen],
+            [beside * point.rows for point in seen],
             [point.measured.value for point in seen if point.measured],
             yerr=np.array(
                 [

@@ -55,24 +55,33 @@ class Recommended:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Step and ridge by leave-one-out on all rows."""
+    """Step and ridge, both by leave-one-out errors."""
 
     step: float
     ridge: float
 
 
 def choose(
-    x: Float[Array, "n d"], y: Float[Array, " n"], *, width: int, seed: int
+    x: Float[Array, "n d"],
+    y: Float[Array, " n"],
+    steps_chosen: dict[str, tuple[float, ...]],
+    *,
+    width: int,
+    seed: int,
 ) -> dict[str, Chosen]:
-    """Of every model on all rows, in standard units: one fit each."""
+    """Of every model, in standard units: the median step of the folds, the ridge of all rows.
+
+    One choice of the step is at times far off; the median of those of the folds hardly ever.
+    """
 
     def task(name: str) -> Callable[[], Chosen]:
         def run() -> Chosen:
+            step = float(np.median(steps_chosen[name]))
             try:
-                fitted = regressor(name, width=width, seed=seed).fit(x, y)
+                fitted = regressor(name, width=width, seed=seed, step=step).fit(x, y)
             except NotConverged:
                 return Chosen(0.0, float(width))
-            return Chosen(float(fitted.step_), float(fitted.ridge_))
+            return Chosen(step, float(fitted.ridge_))
 
         return run
 

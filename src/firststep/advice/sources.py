@@ -122,7 +122,7 @@ class CsvSource(Source):
         with path.open(encoding="utf-8-sig", newline="") as lines:
             first = lines.readline()
         if not first.strip():
-            raise InvalidParameter("X", TABLE, f"{path}, whose first line is empty")
+            raise InvalidParameter("X", TABLE, str(path), "its first line is empty")
         self._delimiter = max(DELIMITERS, key=first.count)
         head = next(csv.reader([first], delimiter=self._delimiter))
         self._has_header = any(_text(cell) is not None for cell in head)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firststep.advice.sources import CHUNK, Source, as_numbers, open_source
-from firststep.errors import InvalidParameter, NotEnoughMemory, nearest, shown
+from firststep.errors import Fault, InvalidParameter, NotEnoughMemory, nearest, shown
 from firststep.simulation.backends import make_backend
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _refuse(source: Source, seen: _Seen, names: Sequence[str], rows: int) -> Non
             raise InvalidParameter("target", f"numbers in {names[-1]}", given, _OF_CLASSES)
         hint = f"drop={columns.replace(', ', ',')}, or encode them as numbers with scikit-learn"
         given = f"texts in {columns}, such as {shown(text, 30)} in {column}"
-        raise InvalidParameter("X", "columns of numbers", given, hint)
+        raise _fault("X", "columns of numbers", given, hint)
     if rows < FEWEST_ROWS:
         raise InvalidParameter("X", f"a table of at least {FEWEST_ROWS} rows", f"{rows}")
     for counts, word, hint in (
@@ -250,13 +250,19 @@ def _refuse(source: Source, seen: _Seen, names: Sequence[str], rows: int) -> Non
             worst = [place for place in np.argsort(-counts, kind="stable") if counts[place]]
             told = ", ".join(f"{counts[place]} in {names[place]}" for place in worst[:NAMED])
             more = f" and {len(worst) - NAMED} other columns" if len(worst) > NAMED else ""
-            raise InvalidParameter("X", "finite numbers", f"{word}: {shown(told, 300)}{more}", hint)
+            given = f"{word}: {shown(told, 300)}{more}"
+            raise _fault("X", "finite numbers", given, hint)
     if not seen.high[-1] > seen.low[-1]:
         given = f"one value, {seen.high[-1]:g}"
         raise InvalidParameter("target", f"a column that varies: {names[-1]}", given)
     largest = float(np.maximum(np.abs(seen.low), np.abs(seen.high)).max())
     if largest > 1e100:  # squares of squares are still numbers
         raise InvalidParameter("X", "numbers up to 1e100", f"{largest:g}", "rescale the columns")
+
+
+def _fault(parameter: str, allowed: str, given: str, hint: str) -> InvalidParameter:
+    """With names of columns in full, which are more than messages usually show."""
+    return InvalidParameter.from_faults([Fault(parameter, allowed, given, hint)])
 
 
 def _useful(
