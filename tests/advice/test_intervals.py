@@ -59,3 +59,12 @@ def test_plain_is_fit_for_json() -> None:
         "a": {"value": 1.0, "low": None, "high": 2.0},
         "b": [[1.0, None], None, "c", True],
     }
+
+
+def test_repeated_folds_count_as_folds() -> None:
+    """The corrected test of repeated cross-validation: rows are no more than they were."""
+    folds = np.array([np.arange(40) % 4, np.arange(40)[::-1] // 10])
+    values = np.array([1.0, 2.0, 4.0, 5.0])[folds]
+    found = mean_of_rows(values, folds)
+    error = np.std([1, 2, 4, 5] * 2, ddof=1) * math.sqrt(1 / 8 + 1 / 3)
+    assert found.high - found.value == pytest.approx(2.36462 * error, rel=1e-5)

@@ -68,22 +68,23 @@ class Interval:
         return {name: value if math.isfinite(value) else None for name, value in vars(self).items()}
 
 
-def mean_of_rows(values: Float[Array, " n"], folds: Int[Array, " n"]) -> Interval:
-    """The mean of a quantity measured once for every row, by the fit that did not see it.
+def mean_of_rows(values: Float[Array, "repeats n"], folds: Int[Array, "repeats n"]) -> Interval:
+    """The mean of a quantity measured for every row by a fit that did not see it, once a repeat.
 
-    With D_k the means of the K folds and S^2 their variance, the error of the mean is that of
-    Nadeau and Bengio (2003), which knows that the fits share rows,
+    With D_k the means of all J = repeats x K folds and S^2 their variance, the error of the mean is
+    that of Nadeau and Bengio (2003), which knows that the fits share rows,
 
-        error^2 = S^2 (1/K + 1/(K - 1)),    K - 1 degrees of freedom.
+        error^2 = S^2 (1/J + 1/(K - 1)),    J - 1 degrees of freedom.
 
     What is covered is the mean over fits on so many rows; docs/validation.md has how often, and how
     often the interval holds what a single fit on all rows gives.
     """
     count = int(folds.max()) + 1
-    means = np.array([values[folds == number].mean() for number in range(count)])
+    pairs = list(zip(np.atleast_2d(values), np.atleast_2d(folds), strict=True))
+    means = np.array([v[f == number].mean() for v, f in pairs for number in range(count)])
     scatter = float(means.std(ddof=1))
-    error = scatter * math.sqrt(1 / count + 1 / (count - 1))
-    return Interval.around(float(values.mean()), error, count - 1)
+    error = scatter * math.sqrt(1 / len(means) + 1 / (count - 1))
+    return Interval.around(float(values.mean()), error, len(means) - 1)
 
 
 def mean_of_repeats(sets: Sequence[Float[Array, " held"]], rows: int) -> Interval:

@@ -12,10 +12,11 @@ gamma = E[y kappa]/c1 the overlap of the two directions,
 
     c_k = E[y He_k(kappa)]/(k! gamma^k),     k = 2, 3,
 
-kept where they are beyond two standard errors. The noise is all the rest of the variance of y: what
-further directions explain counts as noise here. The risk that the theory is compared with is that
-of the network it is about: a step on one half of the rows, the readout on the other, nothing
-refitted, at the step and ridge that were chosen.
+kept, less the square of their error over themselves, where they are beyond two standard errors.
+A function that saturates is taken for a tanh with these c_1 and c_3. The noise is all the rest of
+the variance of y: what further directions explain counts as noise here. The risk that the theory is
+compared with is that of the network it is about: a step on one half of the rows, the readout on the
+other, nothing refitted, at the step and ridge that were chosen.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ import numpy as np
 import scipy.optimize
 
 from firststep.advice.intervals import Interval, mean_of_rows
-from firststep.advice.measured import NO_STEP, ONE_STEP, folds_of, in_parallel, regressor
+from firststep.advice.measured import (
+    NO_STEP,
+    ONE_STEP,
+    fold_count,
+    folds_of,
+    in_parallel,
+    regressor,
+)
 from firststep.errors import FirststepError
 from firststep.inputs import DataInputs, SpectrumInputs
 from firststep.predicting import predict
@@ -143,8 +151,9 @@ def _coefficients(
     for degree, values in ((2, kappa**2 - 1), (3, kappa**3 - 3 * kappa)):
         products = y * values
         mean, error = float(products.mean()), float(products.std()) / math.sqrt(len(y))
-        is_seen = abs(mean) > 2 * error
-        found.append(mean / (math.factorial(degree) * gamma**degree) if is_seen else 0.0)
+        # what its own error makes of a square is taken off again
+        kept = 1 - (error / mean) ** 2 if abs(mean) > 2 * error else 0.0
+        found.append(kept * mean / (math.factorial(degree) * gamma**degree))
     return c1, found[0], found[1]
 
 
@@ -185,7 +194,7 @@ def _teacher(c: tuple[float, float, float]) -> tuple[str, float]:
 
 def _fitting(c: tuple[float, float, float]) -> tuple[str, tuple[float, float, float], float]:
     """A teacher of no more variance than there is; its further coefficients give way."""
-    for shrink in (1.0, 0.75, 0.5, 0.25, 0.0):
+    for shrink in np.linspace(1, 0, 21).tolist():
         kept = c[0], c[1] * shrink, c[2] * shrink
         text, variance = _teacher(kept)
         if variance <= MOST_VARIANCE:
@@ -212,8 +221,7 @@ def match_problem(
         return None, "the theory is about many columns"
     if not share.is_positive:
         return None, "no linear part can be told from zero, and a step starts from one"
-    held = folds_of(n, seed)
-    fitted = n * (1 - 1 / (int(held.max()) + 1)) / 2  # rows of the step, and of the readout
+    fitted = n * (1 - 1 / fold_count(n)) / 2  # rows of the step, and of the readout
     linear = math.sqrt(min(share.value, MOST_VARIANCE))
     text, kept, variance = _fitting(_coefficients(x, y, linear, seed))
     inputs: Any = "gaussian"
@@ -277,7 +285,7 @@ def _unrefitted(
     seed: int,
 ) -> Interval:
     """The risk of the network of the theory, in folds: step and readout on halves of the rows."""
-    folds = folds_of(len(y), seed)
+    folds = folds_of(len(y), seed)[0]
 
     def task(number: int) -> Any:
         held = folds == number

@@ -47,6 +47,7 @@ GAINS = {
     "three steps over mean": (MEAN, SEVERAL),
 }
 FOLDS_FEW, FOLDS_MANY, MANY = 10, 5, 1500  # folds up to so many rows, and beyond
+REPEATED = 500  # rows up to which the folds are drawn twice
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Measured:
     variance: float  # of y
     risks: dict[str, Interval]
     gains: dict[str, Interval]
-    folds: int
+    folds: int  # fits of every model
     # The step that every fold chose; 0: none was better.
     steps_chosen: dict[str, tuple[float, ...]]
 
@@ -87,9 +88,16 @@ def fold_count(rows: int) -> int:
     return FOLDS_FEW if rows <= MANY else FOLDS_MANY
 
 
-def folds_of(rows: int, seed: int) -> Int[Array, " n"]:
-    """The number of the fold of every row: as even as can be, at random."""
-    return np.random.default_rng((seed, 1)).permutation(np.arange(rows) % fold_count(rows))
+def folds_of(rows: int, seed: int) -> Int[Array, "repeats n"]:
+    """The number of the fold of every row: as even as can be, at random; twice of few rows."""
+    numbers, repeats = np.arange(rows) % fold_count(rows), 2 if rows <= REPEATED else 1
+    rngs = [np.random.default_rng((seed, 1, repeat)) for repeat in range(repeats)]
+    return np.array([rng.permutation(numbers) for rng in rngs])
+
+
+def fit_count(rows: int) -> int:
+    """How many fits of every model there are."""
+    return fold_count(rows) * (2 if rows <= REPEATED else 1)
 
 
 def in_parallel(
@@ -125,24 +133,22 @@ def measure(
 ) -> Measured:
     """K folds of every model."""
     folds = folds_of(len(target), seed)
-    count = int(folds.max()) + 1
+    held = [each == number for each in folds for number in range(fold_count(len(target)))]
     tasks = [
-        _fold(name, inputs, target, folds == number, width=width, seed=seed + number)
+        _fold(name, inputs, target, rows, width=width, seed=seed + place)
         for name in (LINEAR, *MODELS)
-        for number in range(count)
+        for place, rows in enumerate(held)
     ]
     found = iter(in_parallel(tasks, done))
-    errors, chosen = {MEAN: np.empty(len(target))}, {}
-    for number in range(count):
-        held = folds == number
-        errors[MEAN][held] = (target[held] - target[~held].mean()) ** 2
+    errors = {name: np.empty(folds.shape) for name in (MEAN, LINEAR, *MODELS)}
+    chosen: dict[str, list[float]] = {name: [] for name in (LINEAR, *MODELS)}
+    places = [(place // fold_count(len(target)), rows) for place, rows in enumerate(held)]
+    for repeat, rows in places:
+        errors[MEAN][repeat, rows] = (target[rows] - target[~rows].mean()) ** 2
     for name in (LINEAR, *MODELS):
-        squares, steps = np.empty(len(target)), []
-        for number in range(count):
-            inside, step = next(found)
-            squares[folds == number] = inside
-            steps.append(step)
-        errors[name], chosen[name] = squares, steps
+        for repeat, rows in places:
+            errors[name][repeat, rows], step = next(found)
+            chosen[name].append(step)
     gains = {
         words: mean_of_rows(errors[worse] - errors[better], folds)
         for words, (worse, better) in GAINS.items()
@@ -151,7 +157,7 @@ def measure(
         variance=float(target.var()),
         risks={name: mean_of_rows(squares, folds) for name, squares in errors.items()},
         gains=gains,
-        folds=count,
+        folds=len(held),
         steps_chosen={name: tuple(chosen[name]) for name in MODELS},
     )
 

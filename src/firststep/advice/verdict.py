@@ -156,6 +156,7 @@ def _causes(found: Evidence) -> Iterator[tuple[str, str]]:
             f"Too few samples for the step: with {found.rows} rows of {d} columns the overlap of "
             f"its direction with the one there is is {direction.overlap}{enough}.",
         )
+    yield from _enough(found)
     reach = measured.relative("one step over no step")
     if measured.is_learned and (reach.high - reach.low) / 2 > FAINT and not reach.is_negative:
         yield (
@@ -169,7 +170,6 @@ def _causes(found: Evidence) -> Iterator[tuple[str, str]]:
             f"Much noise: the best fit ({best}) explains {100 * explained:.0f} % of the variance "
             f"of {found.target}.",
         )
-    yield from _enough(found)
     if found.trust.word == "not trusted":
         first = found.trust.reasons[0]
         yield (
@@ -179,18 +179,30 @@ def _causes(found: Evidence) -> Iterator[tuple[str, str]]:
         )
 
 
+def _value(interval: Interval) -> float:
+    return interval.value
+
+
 def _enough(found: Evidence) -> Iterator[tuple[str, str]]:
     """Where something simpler learns all that is learned."""
     measured = found.measured
     levels, over = measured.determination, measured.gains
     if not measured.is_learned:
         return
+    more = max(
+        (measured.relative(f"{name} over linear") for name in (NO_STEP, ONE_STEP)), key=_value
+    )
     if not (over["one step over linear"].is_positive or over["no step over linear"].is_positive):
-        yield (
-            "a linear fit is enough",
-            f"A linear fit does as well: R² {levels[LINEAR]}, and neither network is better at "
-            "95 %.",
+        told = (
+            f"R² {levels[LINEAR]} of a linear fit; what a network gains on it is {_percent(more)}"
         )
+        if more.value <= FAINT:
+            yield "a linear fit is enough", f"A linear fit does as well: {told} of its error."
+        else:
+            yield (
+                "too few samples",
+                f"No network is told from a linear fit with {found.rows} rows: {told} of its error.",
+            )
     elif over["no step over linear"].is_positive:
         yield (
             "random features are enough",
