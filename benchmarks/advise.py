@@ -2,7 +2,8 @@
 
 Seconds on the cores there are, and over one fit of ``OneStepRegressor`` on the same rows in the
 same run, on one core: the ratio holds on other machines. ``--million`` adds a file of a million
-rows, of which a sample is looked at; it is written to a temporary folder.
+rows, of which a sample is looked at; it is written to a temporary folder. ``--picture`` draws
+docs/images/advise.png and prints the text beside it in docs/advise.md.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from firststep import OneStepRegressor, advise
+from firststep import OneStepRegressor, advise, plots
 
 SIZES = ((500, 20), (2000, 100), (10_000, 100), (2000, 1000))
 WIDTH = 256
+PICTURE = Path(__file__).parent.parent / "docs" / "images" / "advise.png"
 
 
 def drawn(rows: int, columns: int) -> tuple[Any, Any]:
@@ -54,10 +56,23 @@ def million() -> None:
             print(f"| 1 000 000 x 20, {path.suffix} | {spent:.1f} | | peak {peak:.2f} GB |")
 
 
+def picture() -> None:
+    """Of the breast cancer data of scikit-learn."""
+    from sklearn.datasets import load_breast_cancer
+
+    found = advise(load_breast_cancer(as_frame=True).frame, target="target")
+    plots.save(found.figure(), PICTURE)
+    print(found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--million", action="store_true")
+    parser.add_argument("--picture", action="store_true")
     given = parser.parse_args()
+    if given.picture:
+        picture()
+        return
     print("| rows x columns | advise, s | one fit, s | advise over one fit |")
     print("| --- | --- | --- | --- |")
     for rows, columns in SIZES:

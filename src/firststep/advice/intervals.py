@@ -109,7 +109,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, str | bool | int) or value is None:
         return value
     if hasattr(value, "to_dict"):
-        return value.to_dict()
+        return plain(value.to_dict())
     if hasattr(value, "__dataclass_fields__"):
         return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     number = float(value)

@@ -116,7 +116,7 @@ def in_parallel(
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with threadpool_limits(1):
-        pool = ThreadPoolExecutor(min(cores or 1, len(tasks)))
+        pool = ThreadPoolExecutor(max(1, min(cores or 1, len(tasks))))
         try:
             return list(pool.map(answer, tasks))
         finally:  # Ctrl-C: what has not begun does not begin

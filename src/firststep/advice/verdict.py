@@ -201,7 +201,7 @@ def _enough(found: Evidence) -> Iterator[tuple[str, str]]:
         else:
             yield (
                 "too few samples",
-                f"No network is told from a linear fit with {found.rows} rows: {told} of its error.",
+                f"No network is told from a linear fit by {found.rows} rows: {told} of that.",
             )
     elif over["no step over linear"].is_positive:
         yield (
