@@ -34,7 +34,17 @@ def blocks(page: str, language: str) -> list[str]:
     return [text for kind, text in found if kind == language]
 
 
-PAGES = ("README", "api", "estimators", "inputs", "layers", "simulation", "structure", "sweeps")
+PAGES = (
+    "README",
+    "advise",
+    "api",
+    "estimators",
+    "inputs",
+    "layers",
+    "simulation",
+    "structure",
+    "sweeps",
+)
 
 
 def with_examples(page: str) -> Any:

@@ -88,6 +88,15 @@ def test_the_function_along_it() -> None:
     assert 0 < error < 0.1
 
 
+def test_few_rows_that_make_the_gradient() -> None:
+    x, y = drawn(0, 2000, 10)
+    scale = 1 / np.random.default_rng(1).gamma(0.75, 1, 2000)  # as of Student's t, 1.5 degrees
+    light = find_direction(x, y, width=16, seed=0).heaviest
+    heavy = find_direction(x * np.sqrt(scale)[:, None], y, width=16, seed=0).heaviest
+    assert 0.02 < light < 0.12
+    assert heavy > 0.25
+
+
 def test_the_spike_is_compared_with_shuffled_targets() -> None:
     teacher, noise = found(0, 500, 20), found(0, 500, 20, "noise")
     assert teacher.spike_stands_out

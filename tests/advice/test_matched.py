@@ -43,10 +43,12 @@ def test_the_theory_of_the_matched_problem_is_what_is_measured() -> None:
     assert matched.noise**2 == pytest.approx(truth, abs=0.03)
     assert matched.problem.alpha == pytest.approx(2500 * 0.8 / 2 / 50)
     for name in (NO_STEP, ONE_STEP):
-        risk, measured = matched.predicted[name], matched.measured[name]
+        told, measured = matched.predicted[name], matched.measured[name]
+        risk = told.value
+        assert told.low < risk < told.high
         reach = (measured.high - measured.low) / 2 + 0.05 * risk + 0.02
         assert abs(risk - measured.value) < reach, name
-    assert matched.predicted[ONE_STEP] < matched.predicted[NO_STEP]
+    assert matched.predicted[ONE_STEP].high < matched.predicted[NO_STEP].low
     assert matched.to_dict()["problem"]["inputs"] == "gaussian"
 
 

@@ -23,7 +23,7 @@ from sklearn import datasets
 
 from firststep.advice import advise
 from firststep.advice.direction import find_direction
-from firststep.advice.learning_curve import MULTIPLES, change_of, predicted_risks
+from firststep.advice.learning_curve import MULTIPLES, anchored, change_of, predicted_risks
 from firststep.advice.measured import GAINS, LINEAR, MODELS, ONE_STEP, measure, regressor
 from firststep.advice.ridge import LinearFit
 
@@ -140,36 +140,38 @@ def pools(seeds: range) -> Iterator[tuple[str, int, int, Sample, Sample]]:
 
 
 def curves(seeds: range, dump: list[Any]) -> None:
-    print("| data | fit | rows | times | change predicted | realised | rms of the two | holds it |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    rows: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
+    head = "change predicted | realised | rms of the two | holds the change | holds the risk"
+    print(f"| data | fit | rows | times | {head} |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    rows: dict[tuple[Any, ...], list[tuple[float, float, bool, bool]]] = defaultdict(list)
     for data, seed, n, (x, y), test in pools(seeds):
+        found = measure(x[:n], y[:n], width=WIDTH, seed=seed)
         deviation = x[:n].std(axis=0)
         scaled = (x[:n] - x[:n].mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
         labels = (y[:n] - y[:n].mean()) / y[:n].std()
         direction = find_direction(scaled, labels, width=WIDTH, seed=seed)
-        fits = [regressor(ONE_STEP, width=WIDTH, seed=seed + k).fit(x[:n], y[:n]) for k in range(5)]
-        step = float(np.median([each.step_ for each in fits]))
+        step = float(np.median(found.steps_chosen[ONE_STEP]))
         told, _ = predicted_risks(scaled, labels, direction, step=step, width=WIDTH, seed=seed)
         for name, predicted in told.items():
             now = realised(name, (x[:n], y[:n]), test, seed)
             for times in (2, 4):
                 more = realised(name, (x[: times * n], y[: times * n]), test, seed)
                 ratio = float(predicted[MULTIPLES.index(times)] / predicted[MULTIPLES.index(1.0)])
-                rows[data, name, n, times].append((ratio, more / now))
-    hits: dict[tuple[str, int], list[bool]] = defaultdict(list)
-    for (data, name, n, times), found in rows.items():
-        dump.append((data, name, n, times, found))
-        ratios, true = np.array([r for r, _ in found]), np.array([t for _, t in found])
-        held = [t in change_of(name, float(r), n) for r, t in zip(ratios, true, strict=True)]
-        hits[name, times] += held
-        means = f"{ratios.mean():.3f} | {true.mean():.3f}"
+                change = change_of(name, ratio, n)
+                held = more / now in change, more in anchored(found.risks[name], change)
+                rows[data, name, n, times].append((ratio, more / now, *held))
+    hits: dict[tuple[str, int], list[tuple[bool, bool]]] = defaultdict(list)
+    for (data, name, n, times), every in rows.items():
+        dump.append((data, name, n, times, every))
+        ratios, true = np.array([each[:2] for each in every]).T
+        hits[name, times] += [each[2:] for each in every]
         rms = float(np.sqrt(np.mean((ratios - true) ** 2)))
-        print(
-            f"| {data} | {name} | {n} | {times} | {means} | {rms:.3f} | {share(held)} |", flush=True
-        )
+        shares = " | ".join(share([each[k] for each in every]) for k in (2, 3))
+        means = f"{ratios.mean():.3f} | {true.mean():.3f} | {rms:.3f}"
+        print(f"| {data} | {name} | {n} | {times} | {means} | {shares} |", flush=True)
     for (name, times), held in hits.items():
-        print(f"| all | {name} | | {times} | | | | {share(held)} |")
+        shares = " | ".join(share([each[k] for each in held]) for k in (0, 1))
+        print(f"| all | {name} | | {times} | | | | {shares} |")
 
 
 # Verdicts -----------------------------------------------------------------------------------------

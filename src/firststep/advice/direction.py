@@ -48,6 +48,7 @@ class Direction:
     halves_cosine: float  # of the directions of two halves of the rows: mean, and
     halves_scatter: float  # standard deviation over ways to halve them
     samples_for_half: float  # rows for an overlap of 1/sqrt 2; inf without a linear part
+    heaviest: float  # share of sum |y_i x_i|^2 that one row in a hundred makes, the largest
     spike_ratio: float  # of the two leading singular values of W1 - W0
     spike_of_noise: float  # the same with the target shuffled: mean, and
     spike_of_noise_scatter: float
@@ -119,6 +120,7 @@ def find_direction(
         halves_cosine=float(np.mean(cosines)),
         halves_scatter=float(np.std(cosines, ddof=1)),
         samples_for_half=noise / strength.value if strength.value > 0 else math.inf,
+        heaviest=_heaviest(x, y),
         spike_ratio=ratio,
         spike_of_noise=null,
         spike_of_noise_scatter=scatter,
@@ -146,6 +148,11 @@ def _strength(
         # the part of Var(h_i) that is the noise of g, counted once too often
         squared = max(squared - 2 * float((second**2).sum()) / n**2, squared / 2)
     return Interval.around(value, math.sqrt(squared)), float(own.mean()) - max(value, 0.0)
+
+
+def _heaviest(x: Float[Array, "n d"], y: Float[Array, " n"]) -> float:
+    squares = np.sort(y**2 * np.einsum("ij,ij->i", x, x))
+    return float(squares[-math.ceil(len(y) / 100) :].sum() / (squares.sum() or 1.0))
 
 
 def _curvature(x: Float[Array, "n d"], y: Float[Array, " n"], seed: int) -> tuple[float, float]:

@@ -53,7 +53,7 @@ STEEPEST = 3.0  # how far a change between half and quarter of the rows is conti
 # Standard error of a predicted change of the risk: so much of the change itself, and so much over
 # the root of the rows. Chosen so that 95 % of the intervals hold what fits realise: the table is in
 # docs/validation.md.
-ERRORS = {NO_STEP: (0.35, 1.0), ONE_STEP: (0.5, 1.6)}
+ERRORS = {NO_STEP: (0.35, 1.0), ONE_STEP: (0.6, 1.6)}
 
 
 class Levels(NamedTuple):
@@ -229,7 +229,7 @@ def learning_curve(
             Point(
                 rows=max(2, round(multiple * n)),
                 change=change,
-                predicted=_anchored(risks[name], change),
+                predicted=anchored(risks[name], change),
                 measured=risks[name] if multiple == 1 else measured.get((name, multiple)),
             )
             for multiple, change in zip(MULTIPLES, changes, strict=True)
@@ -246,7 +246,7 @@ def change_of(model: str, ratio: float, rows: int) -> Interval:
     return found.clipped(0.0, math.inf)
 
 
-def _anchored(now: Interval, change: Interval) -> Interval:
+def anchored(now: Interval, change: Interval) -> Interval:
     """The risk measured, times the change that is predicted; their errors are independent."""
     value = now.value * change.value
     of_level = (now.high - now.low) / 2 * change.value

@@ -82,7 +82,7 @@ class Matched:
     linear_part: Interval  # c1^2: the share of the variance of y that is linear in the columns
     coefficients: tuple[float, float, float]  # c_k of He_k, k = 1, 2, 3
     noise: float
-    predicted: dict[str, float]  # by model: risk on new rows, with their noise
+    predicted: dict[str, Interval]  # by model: risk on new rows, with their noise
     model_error: dict[str, float]  # how far networks of that size may be, relative
     measured: dict[str, Interval]
 
@@ -93,7 +93,7 @@ class Matched:
             "linear_part": self.linear_part.to_dict(),
             "coefficients": list(self.coefficients),
             "noise": self.noise,
-            "predicted": dict(self.predicted),
+            "predicted": {name: each.to_dict() for name, each in self.predicted.items()},
             "model_error": dict(self.model_error),
             "measured": {name: each.to_dict() for name, each in self.measured.items()},
         }
@@ -221,16 +221,9 @@ def match_problem(
         return None, "the theory is about many columns"
     if not share.is_positive:
         return None, "no linear part can be told from zero, and a step starts from one"
-    fitted = n * (1 - 1 / fold_count(n)) / 2  # rows of the step, and of the readout
     linear = math.sqrt(min(share.value, MOST_VARIANCE))
     text, kept, variance = _fitting(_coefficients(x, y, linear, seed))
-    inputs: Any = "gaussian"
-    if trust.word != "trusted":
-        try:
-            inputs = SpectrumInputs.from_data(x, y)
-        except FirststepError:
-            inputs = "gaussian"
-    noise = math.sqrt(max(1 - variance, 0.0))
+    fitted = n * (1 - 1 / fold_count(n)) / 2  # rows of the step, and of the readout
     # without a free constant, which costs three times as long and changes no risk by 1 %: features
     # of this student have a mean of their own
     problem = Problem(
@@ -242,8 +235,8 @@ def match_problem(
         step=step,
         step_exponent=0.5,
         ridge=ridges[ONE_STEP],
-        noise=noise,
-        inputs=inputs,
+        noise=math.sqrt(max(1 - variance, 0.0)),
+        inputs=_inputs(x, y, trust),
         dimension=d,
     )
     asked = {
@@ -255,10 +248,9 @@ def match_problem(
     predicted, errors = {}, {}
     for name, each in asked.items():
         try:
-            found = predict(each)
+            predicted[name], errors[name] = _predicted(each, share, variance)
         except FirststepError as error:
             return None, f"the equations of the matched problem were not solved: {error}"
-        predicted[name], errors[name] = float(found.risk) + noise**2, float(found.model_error)
     steps = {ONE_STEP: step, NO_STEP: 0.0}
     measured = {
         name: _unrefitted(x, y, step=steps[name], ridge=ridges[name], width=width, seed=seed)
@@ -268,12 +260,40 @@ def match_problem(
         problem=problem,
         linear_part=share,
         coefficients=kept,
-        noise=noise,
+        noise=problem.noise,
         predicted=predicted,
         model_error=errors,
         measured=measured,
     )
     return matched, ""
+
+
+def _inputs(x: Float[Array, "n d"], y: Float[Array, " n"], trust: Trust) -> Any:
+    """The spectrum of the rows where it is not that of N(0, I), if it can be known."""
+    if trust.word == "trusted":
+        return "gaussian"
+    try:
+        return SpectrumInputs.from_data(x, y)
+    except FirststepError:
+        return "gaussian"
+
+
+def _predicted(problem: Problem, share: Interval, variance: float) -> tuple[Interval, float]:
+    """The risk with its noise, for the teacher and for the teacher scaled to both ends of c1^2.
+
+    The interval has no other error than that of the linear part; and the model error.
+    """
+    risks = []
+    for end in (share.value, share.high, share.low):
+        factor = min(max(end, 0.0) / share.value, MOST_VARIANCE / variance)
+        noise = math.sqrt(max(1 - factor * variance, 0.0))
+        teacher = f"({math.sqrt(factor):.6g})*({problem.teacher})"
+        scaled = problem if end == share.value else problem.replace(teacher=teacher, noise=noise)
+        found = predict(scaled)
+        risks.append(float(found.risk) + scaled.noise**2)
+        if end == share.value:
+            error = float(found.model_error)
+    return Interval(risks[0], min(risks), max(risks)), error
 
 
 def _unrefitted(

@@ -83,6 +83,7 @@ def _columns(axes: Axes, found: Advice) -> None:
     axes.invert_yaxis()
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_xlabel("share of the squared direction, with its sign (± one error)")
+    axes.locator_params(axis="x", nbins=5)
     axes.set_title("the columns that make it up")
 
 

@@ -99,12 +99,7 @@ def _theory(found: Advice) -> list[str]:
     if matched is None:
         return [*parts, f"<p>No matched problem: {html.escape(found.matched_reason)}.</p>"]
     rows = [
-        (
-            name,
-            f"{risk:.4f}",
-            f"{100 * matched.model_error[name]:.1f} %",
-            str(matched.measured[name]),
-        )
+        (name, str(risk), f"{100 * matched.model_error[name]:.1f} %", str(matched.measured[name]))
         for name, risk in matched.predicted.items()
     ]
     title = "Risk over the variance of the target: step and readout on halves of the rows"

@@ -23,6 +23,7 @@ NO_LINEAR_PART = 0.05  # of the variance of y: what is less than that is no line
 POOR_OVERLAP = 0.8  # with the direction there is
 MUCH_NOISE = 0.3  # a share of the variance explained that is little
 WORTH = 0.05  # a share of the risk that more rows have to save
+HEAVY = 0.25  # share of the squared gradient of one row in a hundred; of Gaussian ones 0.06 to 0.1
 FAINT = 0.10  # a gain, over the risk, that so many rows should be able to tell from zero
 
 
@@ -170,12 +171,11 @@ def _causes(found: Evidence) -> Iterator[tuple[str, str]]:
             f"Much noise: the best fit ({best}) explains {100 * explained:.0f} % of the variance "
             f"of {found.target}.",
         )
-    if found.trust.word == "not trusted":
-        first = found.trust.reasons[0]
+    if found.trust.word == "not trusted" and direction.heaviest > HEAVY:
         yield (
             "inputs far from Gaussian",
-            f"The inputs are far from Gaussian ({first}): directions found by a step depend on a "
-            "few rows or columns.",
+            f"The inputs are far from Gaussian ({found.trust.reasons[0]}): one row in a hundred "
+            f"makes {100 * direction.heaviest:.0f} % of the squared gradient.",
         )
 
 
@@ -260,11 +260,12 @@ def _theory(found: Evidence) -> str:
         return f"{words}. No problem of the theory was matched to the data."
     name = ONE_STEP if ONE_STEP in matched.predicted else NO_STEP
     measured, predicted = matched.measured[name], matched.predicted[name]
-    agrees = "agrees with" if predicted in measured else "differs from"
+    apart = predicted.high < measured.low or measured.high < predicted.low
+    agrees = "differs from" if apart else "agrees with"
     return (
         f"{words}. For the matched problem (α = {matched.problem.alpha:.3g}, β = "
         f"{matched.problem.beta:.3g}, linear part {matched.linear_part}, noise "
-        f"{matched.noise:.2f}) it predicts the risk {predicted:.3f} of the variance with {name}, "
+        f"{matched.noise:.2f}) it predicts the risk {predicted} of the variance with {name}, "
         f"which {agrees} {measured} measured on the network that it is about."
     )
 
@@ -286,5 +287,7 @@ def _rows(found: Evidence) -> Iterator[str]:
         advice = "Twice the rows are worth it, more hardly."
     else:
         advice = "Four times the rows are worth it."
+    if worth[1] and gains[1].low <= 0:
+        advice = "More rows may be worth it; that they save anything is not certain."
     bound = " With more rows it may fall further than that." if found.curve.bounded[name] else ""
     yield f"{told} {advice}{bound}"
