@@ -127,7 +127,8 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "advice": [
         {"intervals", "ridge", "sources"},
-        {"direction", "measured", "tables"},
+        {"direction", "measured"},
+        {"tables"},
         {"learning_curve", "matched"},
         {"recommended"},
         {"verdict"},

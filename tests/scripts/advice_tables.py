@@ -206,8 +206,12 @@ def main() -> None:
     parser.add_argument("table", choices=("gains", "curves", "verdicts"))
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=100, help="the first seed")
+    parser.add_argument("--only", default="", help="data whose names have this in them")
     parser.add_argument("--dump", type=Path)
     given = parser.parse_args()
+    for table in (DRAWN, HIDDEN, ASKED_OF):
+        for data in [each for each in table if given.only not in each]:
+            del table[data]  # type: ignore[attr-defined]
     dump: list[Any] = []
     seeds = range(given.first, given.first + given.seeds)
     {"gains": gains, "curves": curves, "verdicts": verdicts}[given.table](seeds, dump)

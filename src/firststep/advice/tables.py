@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firststep.advice.direction import MOST_PAIRED
 from firststep.advice.sources import CHUNK, Source, as_numbers, open_source
 from firststep.errors import Fault, InvalidParameter, NotEnoughMemory, nearest, shown
 from firststep.simulation.backends import make_backend
@@ -89,9 +90,11 @@ def make_plan(
     d = len(places)
     most = min(MOST_ROWS, max(1000, MOST_NUMBERS // d)) if rows is None else rows
     most = most if opened.rows is None else min(most, opened.rows)
-    # The sample and its copies in folds and standard units, features of two fits, their Gram
-    # matrices, and a piece as text.
-    numbers = 4 * most * (d + 1) + 4 * most * width + 12 * width**2 + 3 * width * d + 4 * CHUNK * d
+    # Measured, rounded up: features of two fits at a time with what is made of them, the sample
+    # in folds and standard units, Gram matrices, pairs of rows (``direction``), a piece as read.
+    piece = CHUNK if opened.rows is None else min(CHUNK, opened.rows)
+    numbers = 10 * most * width + 6 * most * (d + 1) + 12 * width**2 + 3 * width * d
+    numbers += 3 * min(most, MOST_PAIRED) ** 2 + 4 * piece * d
     limit = make_backend("numpy").memory_limit()
     if limit is not None and 8 * numbers > limit:
         hint = f"it needs {_size(8 * numbers)} and {_size(limit)} is free; try fewer"

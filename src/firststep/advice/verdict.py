@@ -155,7 +155,7 @@ def _causes(found: Evidence) -> Iterator[tuple[str, str]]:
         yield (
             "too few samples",
             f"Too few samples for the step: with {found.rows} rows of {d} columns the overlap of "
-            f"its direction with the one there is is {direction.overlap}{enough}.",
+            f"its direction with the true one is {direction.overlap}{enough}.",
         )
     yield from _enough(found)
     reach = measured.relative("one step over no step")
@@ -225,7 +225,7 @@ def _reasons(found: Evidence) -> Iterator[str]:
     cosine = f"{direction.halves_cosine:.2f} ± {direction.halves_scatter:.2f}"
     yield (
         f"The directions found on two halves of the rows have the cosine {cosine}; with all rows "
-        f"the overlap with the direction there is is {direction.overlap}."
+        f"the overlap with the true one is {direction.overlap}."
     )
     out = "stands out" if direction.spike_stands_out else "does not stand out"
     yield (
