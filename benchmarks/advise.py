@@ -1,7 +1,8 @@
 """``advise`` on tables of several sizes: ``python benchmarks/advise.py``.
 
-Seconds on the cores there are, and over one fit of ``OneStepRegressor`` on the same rows in the
-same run, on one core: the ratio holds on other machines. ``--million`` adds a file of a million
+Seconds on the cores there are, seconds of work of all cores together (which other processes hardly
+change), and these over one fit of ``OneStepRegressor`` on the same rows in the same run: the ratio
+holds on other machines. ``--million`` adds a file of a million
 rows, of which a sample is looked at; it is written to a temporary folder. ``--picture`` draws
 docs/images/advise.png and prints the text beside it in docs/advise.md.
 """
@@ -33,10 +34,11 @@ def drawn(rows: int, columns: int) -> tuple[Any, Any]:
     return x, np.tanh(3 * x[:, 0]) + 0.2 * rng.standard_normal(rows)
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
+def seconds(work: Callable[[], Any]) -> tuple[float, float]:
+    """On the clock, and of work."""
+    begin, worked = time.perf_counter(), time.process_time()
     work()
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, time.process_time() - worked
 
 
 def million() -> None:
@@ -53,7 +55,8 @@ def million() -> None:
                 np.savetxt(path, table, delimiter=",", fmt="%.5g")
             spent = seconds(lambda path=path: advise(path, target=-1))  # type: ignore[misc]
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-            print(f"| 1 000 000 x 20, {path.suffix} | {spent:.1f} | | peak {peak:.2f} GB |")
+            told = f"{spent[0]:.1f} | {spent[1]:.1f} | | peak {peak:.2f} GB"
+            print(f"| 1 000 000 x 20, {path.suffix} | {told} |")
 
 
 def picture() -> None:
@@ -73,15 +76,17 @@ def main() -> None:
     if given.picture:
         picture()
         return
-    print("| rows x columns | advise, s | one fit, s | advise over one fit |")
-    print("| --- | --- | --- | --- |")
+    print("| rows x columns | advise, s | work, s | one fit, work, s | advise over one fit |")
+    print("| --- | --- | --- | --- | --- |")
     for rows, columns in SIZES:
         x, y = drawn(rows, columns)
         with threadpool_limits(1):
             model = OneStepRegressor(width=WIDTH, steps=1, random_state=0)
-            fit = min(seconds(lambda m=model, a=x, b=y: m.fit(a, b)) for _ in range(2))  # type: ignore[misc]
+            fit = min(seconds(lambda m=model, a=x, b=y: m.fit(a, b))[1] for _ in range(2))  # type: ignore[misc]
         spent = seconds(lambda a=x, b=y: advise(a, b, width=WIDTH))  # type: ignore[misc]
-        print(f"| {rows} x {columns} | {spent:.1f} | {fit:.2f} | {spent / fit:.0f} |", flush=True)
+        wall, work = spent
+        told = f"{wall:.1f} | {work:.1f} | {fit:.2f} | {work / fit:.0f}"
+        print(f"| {rows} x {columns} | {told} |", flush=True)
     if given.million:
         million()
 
