@@ -139,6 +139,8 @@ def test_a_report_is_one_file_that_loads_nothing(diabetes: Advice, tmp_path: Any
 def test_a_report_that_cannot_be_written_is_said_before_the_work() -> None:
     with pytest.raises(InvalidParameter, match="in a folder that exists"):
         asked(20_000, 100, "tanh", report="/nowhere/report.html")
+    with pytest.raises(InvalidParameter, match=r"the name of an \.html file; got 3"):
+        asked(20_000, 100, "tanh", report=3)
 
 
 def test_progress_ends_at_its_total() -> None:

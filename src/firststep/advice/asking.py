@@ -82,9 +82,7 @@ def advise(
     seed, width = whole("seed", seed, 0, 2**31 - 1000), whole("width", width, 2, 10**5)
     most = None if rows is None else whole("rows", rows, FEWEST_ROWS, 10**7)
     plan = make_plan(X, y, target, drop, rows=most, width=width)
-    path = None if report is None else Path(report)
-    if path is not None:
-        check_path(path)
+    path = None if report is None else check_path(report)
     if announce is not None:
         announce(str(plan))
     table = read_table(plan, seed=seed)

@@ -32,13 +32,17 @@ footer { color: #555; font-size: .85rem; margin-top: 2rem; }
 """
 
 
-def check_path(path: Path) -> None:
+def check_path(given: object) -> Path:
     """Before the work: a report that cannot be written is said at once."""
+    if not isinstance(given, str | Path):
+        raise InvalidParameter("report", "the name of an .html file", given)
+    path = Path(given)
     if path.suffix.lower() not in (".html", ".htm"):
         raise InvalidParameter("report", "the name of an .html file", str(path))
     if not path.absolute().parent.is_dir():
         raise InvalidParameter("report", "a file in a folder that exists", str(path))
     plots.require()
+    return path
 
 
 def write_report(found: Advice, path: Path) -> Path:
