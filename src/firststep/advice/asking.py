@@ -115,16 +115,10 @@ def _advised(
     bar()
     matched, why = _matched(x, y, trust, chosen, width=width, seed=seed)
     bar()
-    in_units = {name: risk.scaled(1 / measured.variance) for name, risk in measured.risks.items()}
+    risks = {name: risk.scaled(1 / measured.variance) for name, risk in measured.risks.items()}
+    step = chosen[ONE_STEP].step
     curve = learning_curve(
-        x,
-        y,
-        direction,
-        risks=in_units,
-        step=chosen[ONE_STEP].step,
-        width=width,
-        seed=seed,
-        done=bar,
+        x, y, direction, risks=risks, step=step, width=width, seed=seed, done=bar
     )
     evidence = Evidence(
         rows=n,

@@ -239,22 +239,18 @@ def match_problem(
         inputs=_inputs(x, y, trust),
         dimension=d,
     )
-    asked = {
-        ONE_STEP: problem,
-        NO_STEP: problem.replace(alpha0=0.0, step=0.0, ridge=ridges[NO_STEP]),
-    }
-    if step == 0:
-        del asked[ONE_STEP]
+    asked = {NO_STEP: problem.replace(alpha0=0.0, step=0.0, ridge=ridges[NO_STEP])}
+    if step > 0:
+        asked = {ONE_STEP: problem, **asked}
     predicted, errors = {}, {}
     for name, each in asked.items():
         try:
             predicted[name], errors[name] = _predicted(each, share, variance)
         except FirststepError as error:
             return None, f"the equations of the matched problem were not solved: {error}"
-    steps = {ONE_STEP: step, NO_STEP: 0.0}
     measured = {
-        name: _unrefitted(x, y, step=steps[name], ridge=ridges[name], width=width, seed=seed)
-        for name in asked
+        name: _unrefitted(x, y, step=float(each.step), ridge=ridges[name], width=width, seed=seed)
+        for name, each in asked.items()
     }
     matched = Matched(
         problem=problem,
