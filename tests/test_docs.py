@@ -36,6 +36,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 PAGES = (
     "README",
+    "advise",
     "api",
     "estimators",
     "inputs",

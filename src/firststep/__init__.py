@@ -51,12 +51,14 @@ from firststep.trained.inspection import Inspection, inspect
 from firststep.trained.tensors import read_tensor
 
 if TYPE_CHECKING:
+    from firststep.advice import Advice, advise
     from firststep.estimators import OneStepClassifier, OneStepFeatures, OneStepRegressor
 
 __version__ = "0.6.0"
 
 __all__ = [
     "Activation",
+    "Advice",
     "BackendUnavailable",
     "Baselines",
     "Comparison",
@@ -98,6 +100,7 @@ __all__ = [
     "Workers",
     "__version__",
     "activation",
+    "advise",
     "baselines",
     "check_layers",
     "compare",
@@ -128,7 +131,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The scikit-learn estimators, loaded when they are asked for."""
+    """What needs scikit-learn, loaded when it is asked for."""
+    if name in ("Advice", "advise"):
+        import firststep.advice
+
+        return getattr(firststep.advice, name)
     if name in ("OneStepClassifier", "OneStepFeatures", "OneStepRegressor"):
         import firststep.estimators
 

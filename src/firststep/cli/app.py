@@ -5,6 +5,7 @@ from __future__ import annotations
 from cyclopts import App
 
 import firststep
+from firststep.cli.advise import advise
 from firststep.cli.attach import attach
 from firststep.cli.baselines import baselines
 from firststep.cli.compare import compare
@@ -38,6 +39,7 @@ app = attach(
         "features": features,
         "inspect": inspect,
         "diagnose": diagnose,
+        "advise": advise,
         "demo": demo,
         "models": models,
         "explore": explore,
