@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.validation import _check_sample_weight
 
-from firststep.estimators.base import RIDGES_EXACT, RIDGES_FITTED, OneStep, loss_among
+from firststep.activations import activation
+from firststep.checks import number
+from firststep.errors import InvalidParameter
+from firststep.estimators.base import RIDGES_EXACT, RIDGES_FITTED, Batches, OneStep, loss_among
 from firststep.estimators.fits import ReadoutFit, RidgeFit
 from firststep.estimators.kernel import Kernel
 from firststep.estimators.loss_fit import LossFit
+from firststep.estimators.redrawn import (
+    BIASES,
+    Asked,
+    Redrawn,
+    fit_redrawn,
+    initial_of,
+    moments_of,
+    ridge_of,
+)
 from firststep.estimators.rows import Rows
 from firststep.estimators.targets import Numbers, RobustNumbers, Targets
 from firststep.estimators.training import Settings, Trained
@@ -22,8 +36,13 @@ if TYPE_CHECKING:
 # Residuals beyond this many robust standard deviations count with their absolute value: 95 % of
 # the efficiency of least squares with Gaussian noise (Huber 1964).
 DELTA = 1.345
+WIDTH = 512  # of a one-step network with width="auto"
 LOSSES = ("square", "huber", "quantile")
 LOSSES_ALLOWED = "square, huber, huber:DELTA or quantile:THETA"
+
+
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
 class OneStepRegressor(RegressorMixin, OneStep):
@@ -80,10 +99,10 @@ class OneStepRegressor(RegressorMixin, OneStep):
 
     def __init__(
         self,
-        width: int = 512,
+        width: object = "auto",
         student: object = "tanh(z+1)",
         step: object = "auto",
-        steps: int = 1,
+        steps: object = None,
         step_fraction: object = 0.5,
         refit: str = "all",
         ridges: object = None,
@@ -95,6 +114,7 @@ class OneStepRegressor(RegressorMixin, OneStep):
         block: int | None = None,
         random_state: object = None,
         loss: object = "square",
+        biases: object = "auto",
     ) -> None:
         super().__init__(
             width=width,
@@ -113,9 +133,104 @@ class OneStepRegressor(RegressorMixin, OneStep):
             random_state=random_state,
         )
         self.loss = loss
+        self.biases = biases
 
-    def predict(self, X: object) -> Float[Array, " n"]:
-        """The predicted targets, one for each row of ``X``."""
+    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Train on inputs ``X`` (samples x columns) and targets ``y``.
+
+        With redraws ``y`` may have several columns and ``sample_weight`` says how many rows each
+        row stands for; all is in memory at once. Otherwise data are read in blocks of rows, and
+        both may be mapped from a file.
+        """
+        if self._redraws():
+            return self._fit_redraws(X, y, sample_weight)
+        if sample_weight is not None:
+            allowed = "None with a whole number of steps, another loss or backend"
+            hint = "steps='auto' takes weights"
+            raise InvalidParameter("sample_weight", allowed, "weights", hint)
+        return super().fit(X, y)
+
+    def fit_stream(self, batches: Batches) -> Self:
+        if _is_auto(self.steps):
+            hint = "redraws need all rows in memory: use fit"
+            raise InvalidParameter("steps", "a whole number with fit_stream", "auto", hint)
+        return super().fit_stream(batches)
+
+    fit_stream.__doc__ = OneStep.fit_stream.__doc__
+
+    def _redraws(self) -> bool:
+        """Whether the first layer is redrawn; refuses what does not go with that."""
+        plain = {
+            "step": _is_auto(self.step),
+            "backend": isinstance(self.backend, str) and self.backend == "numpy",
+            "dtype": isinstance(self.dtype, str) and self.dtype == "float64",
+            "loss": isinstance(self.loss, str) and self.loss.strip().lower() == "square",
+        }
+        if _is_auto(self.steps):
+            only = {"step": "auto", "backend": "numpy", "dtype": "float64", "loss": "square"}
+            for name in (each for each, is_plain in plain.items() if not is_plain):
+                allowed = f"{only[name]} with steps='auto'"
+                raise InvalidParameter(name, allowed, getattr(self, name))
+            return True
+        if self.steps is None and _is_auto(self.width) and all(plain.values()):
+            return True
+        if not _is_auto(self.biases) and number("biases", self.biases, 0.0) > 0:
+            allowed = "auto or 0 with a whole number of steps"
+            raise InvalidParameter("biases", allowed, self.biases, "steps='auto' has biases")
+        return False
+
+    def _width(self) -> int:
+        return WIDTH if _is_auto(self.width) else super()._width()
+
+    def _steps(self) -> int:
+        return 1 if self.steps is None else super()._steps()
+
+    def _fit_redraws(self, X: object, y: object, sample_weight: object) -> Self:
+        settings, *_ = self._checked()  # under their names, those that redraws have no use for, too
+        inputs, targets = self._accepted(X, y, ensure_min_samples=2, multi_output=True)
+        weights = _check_sample_weight(
+            sample_weight, inputs, dtype=np.float64, ensure_non_negative=True
+        )
+        asked = Asked(
+            student=activation(self.student, parameter="student"),
+            width=None if _is_auto(self.width) else super()._width(),
+            biases=BIASES if _is_auto(self.biases) else number("biases", self.biases, 0.0),
+            ridges=None if self.ridges is None else settings.ridges,
+            standardize=bool(self.standardize),
+            seed=settings.seed,
+        )
+        columns = targets[:, None] if targets.ndim == 1 else targets
+        found = fit_redrawn(inputs, columns, weights, asked)
+        self._keep_redraws(found, is_single=targets.ndim == 1)
+        return self
+
+    def _keep_redraws(self, found: Redrawn, is_single: bool) -> None:
+        layer, plan = found.layer, found.plan
+        width = layer.weights.shape[1]
+        self.mean_, self.scale_ = found.mean, found.scale
+        self.weights_, self.biases_ = found.placed(layer.weights), found.biases
+        self.moments_, self.stretch_ = moments_of(found), plan.scale
+        self.steps_, self.held_errors_ = plan.redraws, np.array(plan.errors)
+        self.is_diagonal_ = plan.is_diagonal
+        self.ridge_ = ridge_of(found)
+        self._keep_update(initial_of(found), self.weights_)
+        coefficients = layer.readout * found.target_scale
+        constant = layer.offset - layer.centre @ layer.readout
+        intercept = found.target_mean + found.target_scale * constant
+        self.coef_ = math.sqrt(width) * (coefficients[:, 0] if is_single else coefficients.T)
+        self.intercept_ = float(intercept[0]) if is_single else intercept
+        self._n_features_out = width
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            tags.target_tags.multi_output = self._redraws()
+        except InvalidParameter:  # fit says what is wrong
+            tags.target_tags.multi_output = False
+        return tags
+
+    def predict(self, X: object) -> Float[Array, "n ..."]:
+        """The predicted targets, one for each row of ``X``; a column for each of several."""
         return self._apply(X, lambda features, coefficients: features @ coefficients) + (
             self.intercept_
         )
@@ -148,6 +263,7 @@ class OneStepRegressor(RegressorMixin, OneStep):
 
     def _keep(self, trained: Trained, rows: Rows, settings: Settings) -> None:
         super()._keep(trained, rows, settings)
+        self.steps_, self.biases_ = settings.steps, np.zeros(settings.width)
         assert trained.solution is not None
         assert isinstance(rows.targets, Numbers)
         mean, scale = rows.targets.mean, rows.targets.scale
