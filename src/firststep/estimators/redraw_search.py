@@ -1,7 +1,7 @@
 """What ``redraws`` is to do, chosen by the error on rows held out.
 
 1. Without a redraw: the best ridge.
-2. One redraw with all of M, one with its diagonal, each with its best ridge; the better one goes on.
+2. One redraw with all of M and one with its diagonal, each with its best ridge; the better goes on.
 3. Redraws until one gains less than half a per cent, six at most; the number with the least error.
 4. The scale a, doubled or halved from 1 while that pays; at a new one also without redraws.
 
