@@ -46,9 +46,16 @@ def _is_auto(value: object) -> bool:
 
 
 class OneStepRegressor(RegressorMixin, OneStep):
-    """Ridge regression on the features of a two-layer network after one gradient step.
+    """Ridge regression on the features of a two-layer network whose first layer has learned.
 
-    The network is f(x) = (1/N) sum_i at_i s(<w_i, x>), w_i ~ N(0, I/d), on inputs and targets in
+    Without arguments, the regressor to use: ``steps="auto"`` draws the first layer anew from the
+    second moments of the fit's gradient, in turn with exact readouts, as often as rows held out
+    say, with biases and a width by the number of rows. The equations are in
+    ``firststep.estimators.redraws``, the rules and a comparison in docs/estimators.md. It takes
+    several targets and weights of rows. Data, features (n x N) and a Gram matrix (the smaller of n
+    and N squared) are in memory, some five times n N numbers in all.
+
+    With a width, the one-step network of the theory. The network is f(x) = (1/N) sum_i at_i s(<w_i, x>), w_i ~ N(0, I/d), on inputs and targets in
     standard units. With its readout at fixed, one step
     W1 = W0 + etat (1/n0) X^T [(r at^T) o s'(X W0)], r = y - f(X), is taken on a part of the
     samples: that of a ``Problem`` with this ``step`` and ``step_exponent`` 1/2. The readout is then
@@ -57,12 +64,16 @@ class OneStepRegressor(RegressorMixin, OneStep):
     the rules, a comparison with other regressors and the limits.
 
     Args:
-        width: N, the number of neurons.
+        width: N, the number of neurons. auto: with redraws twice the number of distinct rows, but
+            at least 500 and at most 2000; otherwise 512.
         student: the activation s: a name, an expression in z, or a function, as for ``activation``.
         step: etat, or auto: of 0 (random features) and six sizes that change the pre-activations by
             1/4 to 8 times their own size, the one which, with its best ridge, has the least
             leave-one-out error.
-        steps: gradient steps, all on the same samples.
+        steps: auto, redraws, with NumPy, float64, the square loss and ``fit`` only; ``step``,
+            ``step_fraction``, ``refit``, ``readout`` and ``block`` are of no use then. A whole
+            number: gradient steps, all on the same samples. None: auto if ``width`` and ``step``
+            are auto and redraws are possible, and 1 otherwise.
         step_fraction: the share of the samples that the step sees while step and ridge are chosen;
             the readout is fitted on the others. 1 or all: both see the same samples, and a quarter
             of all is held out to choose by.
@@ -84,8 +95,17 @@ class OneStepRegressor(RegressorMixin, OneStep):
             1.4826 times their median absolute deviation, DELTA (1.345 for huber) is in that unit,
             and residuals pull in the step with at most DELTA (quantile: 1.345), so that outliers
             do not steer it. The features of all rows must fit in memory.
+        biases: the standard deviation of fixed biases c_i ~ N(0, biases^2) inside of s, with
+            redraws; auto is 1. One-step networks have none (auto or 0).
 
-    After ``fit`` or ``fit_stream``: ``weights_`` (W1, d x N, for inputs in standard units),
+    After redraws: ``weights_`` (W, d x N), ``biases_``, ``coef_`` (N, or targets x N) and
+    ``intercept_`` (the prediction is intercept_ + coef_ . s(W^T x + biases_)/sqrt N), ``steps_``
+    (how many), ``moments_`` (R R^T, d x d of trace 1: along what the fit depends on the inputs),
+    ``is_diagonal_``, ``stretch_`` (the scale a), ``held_errors_`` (mean squares in standard units
+    after 0, 1, 2 ... redraws), ``ridge_``, ``singular_values_``, ``spike_ratio_``, ``direction_``,
+    ``mean_``, ``scale_``, ``n_features_in_`` and ``feature_names_in_``.
+
+    With a whole number of steps, after ``fit`` or ``fit_stream``: ``weights_`` (W1, d x N, for inputs in standard units),
     ``readout_`` (at), ``coef_`` and ``intercept_`` (the prediction is intercept_ + coef_ . s(W1^T
     x)/sqrt N), ``step_``, ``ridge_``, ``step_candidates_``, ``ridges_`` and ``loo_errors_``
     (candidates x ridges, mean squared or mean loss in the units of y; with ``step_fraction`` 1 on
@@ -145,9 +165,11 @@ class OneStepRegressor(RegressorMixin, OneStep):
         if self._redraws():
             return self._fit_redraws(X, y, sample_weight)
         if sample_weight is not None:
-            allowed = "None with a whole number of steps, another loss or backend"
-            hint = "steps='auto' takes weights"
-            raise InvalidParameter("sample_weight", allowed, "weights", hint)
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            if not (len(weights) and weights[0] > 0 and np.all(weights == weights[0])):
+                allowed = "equal and positive with a whole number of steps, a loss or a backend"
+                hint = "steps='auto' takes others"
+                raise InvalidParameter("sample_weight", allowed, "weights that are not", hint)
         return super().fit(X, y)
 
     def fit_stream(self, batches: Batches) -> Self:
@@ -183,7 +205,7 @@ class OneStepRegressor(RegressorMixin, OneStep):
         return WIDTH if _is_auto(self.width) else super()._width()
 
     def _steps(self) -> int:
-        return 1 if self.steps is None else super()._steps()
+        return 1 if self.steps is None or _is_auto(self.steps) else super()._steps()
 
     def _fit_redraws(self, X: object, y: object, sample_weight: object) -> Self:
         settings, *_ = self._checked()  # under their names, those that redraws have no use for, too
