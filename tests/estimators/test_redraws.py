@@ -144,7 +144,7 @@ def test_rows_are_held_out_once_at_most(count: int) -> None:
         assert len(train.inputs) + len(test.inputs) == count
         assert len(train.inputs) > 0 < len(test.inputs)
         assert not np.intersect1d(train.inputs, test.inputs).size
-    assert len(parts) == {2: 2, 3: 3, 10: 5, 130: 5, 500: 1, 2000: 1}[count]
+    assert len(parts) == {2: 2, 3: 3, 10: 5, 130: 5, 500: 2, 2000: 1}[count]
 
 
 def test_redraws_find_two_directions() -> None:
@@ -158,12 +158,12 @@ def test_redraws_find_two_directions() -> None:
     assert np.trace(directions.T @ model.moments_ @ directions) > 0.8
     assert np.trace(model.moments_) == pytest.approx(1.0)
     assert len(model.held_errors_) >= model.steps_ + 1
-    assert model.weights_.shape == (30, 1600)
+    assert model.weights_.shape == (30, 2000)
     features = activation(model.student)(
         (x - model.mean_) / model.scale_ @ model.weights_ + model.biases_
     )
     np.testing.assert_allclose(
-        features @ model.coef_ / math.sqrt(1600) + model.intercept_, model.predict(x), rtol=1e-8
+        features @ model.coef_ / math.sqrt(2000) + model.intercept_, model.predict(x), rtol=1e-8
     )
 
 
@@ -179,12 +179,14 @@ def test_a_few_columns_of_many() -> None:
 
 def test_noise_gives_about_nothing() -> None:
     found = []
-    for seed in range(3):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         x, y = rng.standard_normal((1500, 10)), rng.standard_normal(1500)
         model = OneStepRegressor(width=200, steps="auto", random_state=0).fit(x[:500], y[:500])
         found.append(model.score(x[500:], y[500:]))
-    assert -0.05 < np.mean(found) < 0.01
+    # one in ten is fooled by the rows held out, by 0.1: docs/estimators.md
+    assert -0.06 < np.mean(found) < 0.01
+    assert np.median(found) > -0.02
 
 
 def test_weights_are_repeated_rows_in_any_order() -> None:

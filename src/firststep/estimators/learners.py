@@ -55,8 +55,9 @@ class OneStepRegressor(RegressorMixin, OneStep):
     several targets and weights of rows. Data, features (n x N) and a Gram matrix (the smaller of n
     and N squared) are in memory, some five times n N numbers in all.
 
-    With a width, the one-step network of the theory. The network is f(x) = (1/N) sum_i at_i s(<w_i, x>), w_i ~ N(0, I/d), on inputs and targets in
-    standard units. With its readout at fixed, one step
+    With a width, the one-step network of the theory,
+    f(x) = (1/N) sum_i at_i s(<w_i, x>), w_i ~ N(0, I/d), on inputs and targets in standard units.
+    With its readout at fixed, one step
     W1 = W0 + etat (1/n0) X^T [(r at^T) o s'(X W0)], r = y - f(X), is taken on a part of the
     samples: that of a ``Problem`` with this ``step`` and ``step_exponent`` 1/2. The readout is then
     fitted with a free intercept on the others, minimising (1/n)|y - b0 - F b|^2 + ridge |b|^2,
@@ -64,8 +65,8 @@ class OneStepRegressor(RegressorMixin, OneStep):
     the rules, a comparison with other regressors and the limits.
 
     Args:
-        width: N, the number of neurons. auto: with redraws twice the number of distinct rows, but
-            at least 500 and at most 2000; otherwise 512.
+        width: N, the number of neurons. auto: with redraws four times the number of distinct rows,
+            but at least 500 and at most 2000; otherwise 512.
         student: the activation s: a name, an expression in z, or a function, as for ``activation``.
         step: etat, or auto: of 0 (random features) and six sizes that change the pre-activations by
             1/4 to 8 times their own size, the one which, with its best ridge, has the least
@@ -105,8 +106,8 @@ class OneStepRegressor(RegressorMixin, OneStep):
     after 0, 1, 2 ... redraws), ``ridge_``, ``singular_values_``, ``spike_ratio_``, ``direction_``,
     ``mean_``, ``scale_``, ``n_features_in_`` and ``feature_names_in_``.
 
-    With a whole number of steps, after ``fit`` or ``fit_stream``: ``weights_`` (W1, d x N, for inputs in standard units),
-    ``readout_`` (at), ``coef_`` and ``intercept_`` (the prediction is intercept_ + coef_ . s(W1^T
+    With a whole number of steps, after ``fit`` or ``fit_stream``: ``weights_`` (W1, d x N, for
+    inputs in standard units), ``readout_`` (at), ``coef_`` and ``intercept_`` (the prediction is intercept_ + coef_ . s(W1^T
     x)/sqrt N), ``step_``, ``ridge_``, ``step_candidates_``, ``ridges_`` and ``loo_errors_``
     (candidates x ridges, mean squared or mean loss in the units of y; with ``step_fraction`` 1 on
     the held-out samples; infinite where they cannot be trusted or the path of ridges had ended),

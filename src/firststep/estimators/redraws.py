@@ -41,6 +41,8 @@ SHRINK = 0.5
 # A redraw learns from a fit with a tenth of the ridge that predicts best, which still sees weak
 # directions; along single columns that is not needed.
 LESS = 2
+ROWS = 900  # held out in turn in several parts while the rows are fewer than about so many
+FOLDS = 5  # parts at most
 RIDGES = 10.0 ** np.arange(-5, 3.01, 0.5)  # in units of WeightedRidge.unit
 
 
@@ -66,6 +68,11 @@ class Draw(NamedTuple):
     biases: Float[Array, " N"]
 
 
+def folds(rows: int) -> int:
+    """Parts that are held out, one after the other."""
+    return min(max(1, round(ROWS / rows)), FOLDS, rows)
+
+
 @dataclass(frozen=True)
 class Widths:
     """Neurons while it is searched, between the redraws of the last fit, and of its readout."""
@@ -76,9 +83,11 @@ class Widths:
 
     @classmethod
     def auto(cls, rows: int) -> Widths:
-        """About two neurons a row, from 500 to 2000."""
-        few = min(1000, max(250, rows))
-        return cls(few, few, min(2000, max(500, 2 * rows)))
+        """Four neurons a row, from 500 to 2000. Where several parts are held out in turn, the
+        search takes that many times fewer.
+        """
+        few = min(1000, max(250, rows // folds(rows)))
+        return cls(few, min(1000, max(250, rows)), min(2000, max(500, 4 * rows)))
 
     @classmethod
     def given(cls, width: int) -> Widths:
