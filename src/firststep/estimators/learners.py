@@ -108,7 +108,8 @@ class OneStepRegressor(RegressorMixin, OneStep):
 
     With a whole number of steps, after ``fit`` or ``fit_stream``: ``weights_`` (W1, d x N, for
     inputs in standard units), ``readout_`` (at), ``coef_`` and ``intercept_`` (the prediction is
-    intercept_ + coef_ . s(W1^T x)/sqrt N), ``step_``, ``ridge_``, ``step_candidates_``, ``ridges_`` and ``loo_errors_``
+    intercept_ + coef_ . s(W1^T x)/sqrt N), ``step_``, ``ridge_``,
+    ``step_candidates_``, ``ridges_`` and ``loo_errors_``
     (candidates x ridges, mean squared or mean loss in the units of y; with ``step_fraction`` 1 on
     the held-out samples; infinite where they cannot be trusted or the path of ridges had ended),
     ``singular_values_`` (the two leading ones of W1 - W0), ``spike_ratio_`` (the first over the
