@@ -119,11 +119,12 @@ ROOMS: dict[str, list[set[str]]] = {
         {"spectra"},
     ],
     "estimators": [
-        {"kernel", "targets"},
+        {"kernel", "targets", "weighted_ridge"},
         {"ridge_path", "rows"},
         {"fits"},
-        {"loss_fit", "training"},
-        {"base"},
+        {"loss_fit", "training", "redraws"},
+        {"redraw_search"},
+        {"base", "redrawn"},
         {"classifier", "learners"},
     ],
     "trained": [

@@ -46,6 +46,7 @@ from tests.backends import BACKENDS, jax, jnp, needs_jax
 from tests.estimators.helpers import (
     GENERIC,
     RIDGES,
+    expected_failures,
     plain_start,
     plain_step,
     streamed,
@@ -85,7 +86,7 @@ def plain_fit(model: OneStepRegressor, x: Array, y: Array, tests: Array) -> tupl
 
     def trained(part: Array) -> Array:
         return plain_step(
-            model.student, x[part], scaled[part], weights, at, model.step, model.steps
+            model.student, x[part], scaled[part], weights, at, model.step, model.steps_
         )
 
     after, count = trained(first), int(fitted.sum())
@@ -488,7 +489,8 @@ def test_single_precision_is_close(backend: str) -> None:
         OneStepRegressor(width=7, step_fraction="all", refit="readout", steps=2),
         OneStepFeatures(width=9),
         OneStepFeatures(width=9, step=1.0),
-    ]
+    ],
+    expected_failed_checks=expected_failures,
 )
 def test_what_scikit_learn_asks_of_estimators(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -546,11 +548,11 @@ def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> Non
     page = (Path(__file__).parents[2] / "docs" / "estimators.md").read_text()
     scope: dict[str, Any] = {}
     examples = re.findall(r"^```python\n(.*?)^```", page, flags=re.S | re.M)
-    assert len(examples) == 4
+    assert len(examples) == 5
     for code in examples:
         exec(compile(code, "estimators.md", "exec"), scope)
     words = capsys.readouterr().out.splitlines()
-    assert len(words) == 7
+    assert len(words) == 8
     for line in words:
         assert line[:12] in page  # numbers to two digits
 

@@ -353,7 +353,7 @@ def estimators() -> Found:
     x = rng.standard_normal((260, 14))
     y = np.tanh(x[:, 0] + 0.5 * x[:, 1]) + 0.1 * rng.standard_normal(260)
     for name, options in {
-        "default": {},
+        "default": {"width": 512},  # what it was before redraws
         "relu": {"activation": "relu", "width": 60},
         "wide": {"width": 400},
     }.items():

@@ -45,10 +45,10 @@ class OneStep(BaseEstimator):
 
     def __init__(
         self,
-        width: int = 512,
+        width: object = 512,
         student: object = "tanh(z+1)",
         step: object = "auto",
-        steps: int = 1,
+        steps: object = 1,
         step_fraction: object = 0.5,
         refit: str = "all",
         ridges: object = None,
@@ -160,11 +160,11 @@ class OneStep(BaseEstimator):
         """The arguments, each checked under its own name."""
         if not isinstance(self.standardize, TRUE_OR_FALSE):
             raise InvalidParameter("standardize", "True or False", self.standardize)
-        width = whole("width", self.width, 1, 10**6)
+        width = self._width()
         settings = Settings(
             width=width,
             step=None if isinstance(self.step, str) and self.step == "auto" else _step(self.step),
-            steps=whole("steps", self.steps, 1, 10**6),
+            steps=self._steps(),
             fraction=_fraction(self.step_fraction),
             refit=choice("refit", self.refit, REFITS),
             ridges=_ridges(self.ridges, width, self._decade),
@@ -173,6 +173,12 @@ class OneStep(BaseEstimator):
             limit=self._pull_limit,
         )
         return settings, self._kernel(), self._block(), bool(self.standardize)
+
+    def _width(self) -> int:
+        return whole("width", self.width, 1, 10**6)
+
+    def _steps(self) -> int:
+        return whole("steps", self.steps, 1, 10**6)
 
     @property
     def _decade(self) -> int:
@@ -198,16 +204,29 @@ class OneStep(BaseEstimator):
     def _keep(self, trained: Trained, rows: Rows, settings: Settings) -> None:
         self.mean_, self.scale_ = rows.mean, rows.scale
         self.weights_, self.readout_, self.step_ = trained.weights, trained.readout, trained.step
-        self.singular_values_, self.direction_ = leading_update(trained.initial, trained.weights)
-        first, second = self.singular_values_
-        self.spike_ratio_ = (
-            math.nan if first == 0 else math.inf if second == 0 else float(first / second)
-        )
+        self._keep_update(trained.initial, trained.weights)
         if trained.choice is not None:
             self.step_candidates_, self.ridges_ = trained.choice.candidates, settings.ridges
             self.ridge_ = float(settings.ridges[trained.choice.ridge])
             self.loo_errors_ = trained.choice.errors
         self._n_features_out = settings.width
+
+    def _keep_update(self, before: Float[Array, "d N"], after: Float[Array, "d N"]) -> None:
+        self.singular_values_, self.direction_ = leading_update(before, after)
+        first, second = self.singular_values_
+        self.spike_ratio_ = (
+            math.nan if first == 0 else math.inf if second == 0 else float(first / second)
+        )
+
+    def _lifted(
+        self, inputs: Float[Array, "n d"]
+    ) -> tuple[Float[Array, "n columns"], Float[Array, "columns N"]]:
+        """Inputs in standard units and W1; with biases, a column of ones and a row of them."""
+        scaled, biases = (inputs - self.mean_) / self.scale_, getattr(self, "biases_", None)
+        if biases is None or not biases.any():
+            return scaled, self.weights_
+        ones = np.ones((len(scaled), 1), dtype=scaled.dtype)
+        return np.hstack([scaled, ones]), np.vstack([self.weights_, biases])
 
     def _apply(
         self, X: object, then: Callable[[Float[Array, "n N"], Float[Array, "N ..."]], Any]
@@ -220,10 +239,10 @@ class OneStep(BaseEstimator):
         size = self._block() or block_rows(width, inputs.shape[1], backend)
         parts = []
         with kernel.scope():
-            weights = backend.to_device(self.weights_)
+            weights = backend.to_device(self._lifted(inputs[:0])[1])
             coefficients = backend.to_device(np.transpose(getattr(self, "coef_", 0.0)))
             for start in range(0, len(inputs), size):
-                scaled = (inputs[start : start + size] - self.mean_) / self.scale_
+                scaled, _ = self._lifted(inputs[start : start + size])
                 features = kernel.features(backend.to_device(scaled), weights) / math.sqrt(width)
                 parts.append(backend.to_host(then(features, coefficients)))
         found = np.concatenate(parts)

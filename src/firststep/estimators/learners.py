@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.validation import _check_sample_weight
 
-from firststep.estimators.base import RIDGES_EXACT, RIDGES_FITTED, OneStep, loss_among
+from firststep.activations import activation
+from firststep.checks import number
+from firststep.errors import InvalidParameter
+from firststep.estimators.base import RIDGES_EXACT, RIDGES_FITTED, Batches, OneStep, loss_among
 from firststep.estimators.fits import ReadoutFit, RidgeFit
 from firststep.estimators.kernel import Kernel
 from firststep.estimators.loss_fit import LossFit
+from firststep.estimators.redrawn import (
+    BIASES,
+    Asked,
+    Redrawn,
+    fit_redrawn,
+    initial_of,
+    moments_of,
+    ridge_of,
+)
 from firststep.estimators.rows import Rows
 from firststep.estimators.targets import Numbers, RobustNumbers, Targets
 from firststep.estimators.training import Settings, Trained
@@ -22,15 +36,28 @@ if TYPE_CHECKING:
 # Residuals beyond this many robust standard deviations count with their absolute value: 95 % of
 # the efficiency of least squares with Gaussian noise (Huber 1964).
 DELTA = 1.345
+WIDTH = 512  # of a one-step network with width="auto"
 LOSSES = ("square", "huber", "quantile")
 LOSSES_ALLOWED = "square, huber, huber:DELTA or quantile:THETA"
 
 
-class OneStepRegressor(RegressorMixin, OneStep):
-    """Ridge regression on the features of a two-layer network after one gradient step.
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == "auto"
 
-    The network is f(x) = (1/N) sum_i at_i s(<w_i, x>), w_i ~ N(0, I/d), on inputs and targets in
-    standard units. With its readout at fixed, one step
+
+class OneStepRegressor(RegressorMixin, OneStep):
+    """Ridge regression on the features of a two-layer network whose first layer has learned.
+
+    Without arguments, the regressor to use: ``steps="auto"`` draws the first layer anew from the
+    second moments of the fit's gradient, in turn with exact readouts, as often as rows held out
+    say, with biases and a width by the number of rows. The equations are in
+    ``firststep.estimators.redraws``, the rules and a comparison in docs/estimators.md. It takes
+    several targets and weights of rows. Data, features (n x N) and a Gram matrix (the smaller of n
+    and N squared) are in memory, some five times n N numbers in all.
+
+    With a width, the one-step network of the theory,
+    f(x) = (1/N) sum_i at_i s(<w_i, x>), w_i ~ N(0, I/d), on inputs and targets in standard units.
+    With its readout at fixed, one step
     W1 = W0 + etat (1/n0) X^T [(r at^T) o s'(X W0)], r = y - f(X), is taken on a part of the
     samples: that of a ``Problem`` with this ``step`` and ``step_exponent`` 1/2. The readout is then
     fitted with a free intercept on the others, minimising (1/n)|y - b0 - F b|^2 + ridge |b|^2,
@@ -38,12 +65,16 @@ class OneStepRegressor(RegressorMixin, OneStep):
     the rules, a comparison with other regressors and the limits.
 
     Args:
-        width: N, the number of neurons.
+        width: N, the number of neurons. auto: with redraws four times the number of distinct rows,
+            but at least 500 and at most 2000; otherwise 512.
         student: the activation s: a name, an expression in z, or a function, as for ``activation``.
         step: etat, or auto: of 0 (random features) and six sizes that change the pre-activations by
             1/4 to 8 times their own size, the one which, with its best ridge, has the least
             leave-one-out error.
-        steps: gradient steps, all on the same samples.
+        steps: auto, redraws, with NumPy, float64, the square loss and ``fit`` only; ``step``,
+            ``step_fraction``, ``refit``, ``readout`` and ``block`` are of no use then. A whole
+            number: gradient steps, all on the same samples. None: auto if ``width`` and ``step``
+            are auto and redraws are possible, and 1 otherwise.
         step_fraction: the share of the samples that the step sees while step and ridge are chosen;
             the readout is fitted on the others. 1 or all: both see the same samples, and a quarter
             of all is held out to choose by.
@@ -65,10 +96,20 @@ class OneStepRegressor(RegressorMixin, OneStep):
             1.4826 times their median absolute deviation, DELTA (1.345 for huber) is in that unit,
             and residuals pull in the step with at most DELTA (quantile: 1.345), so that outliers
             do not steer it. The features of all rows must fit in memory.
+        biases: the standard deviation of fixed biases c_i ~ N(0, biases^2) inside of s, with
+            redraws; auto is 1. One-step networks have none (auto or 0).
 
-    After ``fit`` or ``fit_stream``: ``weights_`` (W1, d x N, for inputs in standard units),
-    ``readout_`` (at), ``coef_`` and ``intercept_`` (the prediction is intercept_ + coef_ . s(W1^T
-    x)/sqrt N), ``step_``, ``ridge_``, ``step_candidates_``, ``ridges_`` and ``loo_errors_``
+    After redraws: ``weights_`` (W, d x N), ``biases_``, ``coef_`` (N, or targets x N) and
+    ``intercept_`` (the prediction is intercept_ + coef_ . s(W^T x + biases_)/sqrt N), ``steps_``
+    (how many), ``moments_`` (R R^T, d x d of trace 1: along what the fit depends on the inputs),
+    ``is_diagonal_``, ``stretch_`` (the scale a), ``held_errors_`` (mean squares in standard units
+    after 0, 1, 2 ... redraws), ``ridge_``, ``singular_values_``, ``spike_ratio_``, ``direction_``,
+    ``mean_``, ``scale_``, ``n_features_in_`` and ``feature_names_in_``.
+
+    With a whole number of steps, after ``fit`` or ``fit_stream``: ``weights_`` (W1, d x N, for
+    inputs in standard units), ``readout_`` (at), ``coef_`` and ``intercept_`` (the prediction is
+    intercept_ + coef_ . s(W1^T x)/sqrt N), ``step_``, ``ridge_``,
+    ``step_candidates_``, ``ridges_`` and ``loo_errors_``
     (candidates x ridges, mean squared or mean loss in the units of y; with ``step_fraction`` 1 on
     the held-out samples; infinite where they cannot be trusted or the path of ridges had ended),
     ``singular_values_`` (the two leading ones of W1 - W0), ``spike_ratio_`` (the first over the
@@ -80,10 +121,10 @@ class OneStepRegressor(RegressorMixin, OneStep):
 
     def __init__(
         self,
-        width: int = 512,
+        width: object = "auto",
         student: object = "tanh(z+1)",
         step: object = "auto",
-        steps: int = 1,
+        steps: object = None,
         step_fraction: object = 0.5,
         refit: str = "all",
         ridges: object = None,
@@ -95,6 +136,7 @@ class OneStepRegressor(RegressorMixin, OneStep):
         block: int | None = None,
         random_state: object = None,
         loss: object = "square",
+        biases: object = "auto",
     ) -> None:
         super().__init__(
             width=width,
@@ -113,9 +155,106 @@ class OneStepRegressor(RegressorMixin, OneStep):
             random_state=random_state,
         )
         self.loss = loss
+        self.biases = biases
 
-    def predict(self, X: object) -> Float[Array, " n"]:
-        """The predicted targets, one for each row of ``X``."""
+    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Train on inputs ``X`` (samples x columns) and targets ``y``.
+
+        With redraws ``y`` may have several columns and ``sample_weight`` says how many rows each
+        row stands for; all is in memory at once. Otherwise data are read in blocks of rows, and
+        both may be mapped from a file.
+        """
+        if self._redraws():
+            return self._fit_redraws(X, y, sample_weight)
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            if not (len(weights) and weights[0] > 0 and np.all(weights == weights[0])):
+                allowed = "equal and positive with a whole number of steps, a loss or a backend"
+                hint = "steps='auto' takes others"
+                raise InvalidParameter("sample_weight", allowed, "weights that are not", hint)
+        return super().fit(X, y)
+
+    def fit_stream(self, batches: Batches) -> Self:
+        if _is_auto(self.steps):
+            hint = "redraws need all rows in memory: use fit"
+            raise InvalidParameter("steps", "a whole number with fit_stream", "auto", hint)
+        return super().fit_stream(batches)
+
+    fit_stream.__doc__ = OneStep.fit_stream.__doc__
+
+    def _redraws(self) -> bool:
+        """Whether the first layer is redrawn; refuses what does not go with that."""
+        plain = {
+            "step": _is_auto(self.step),
+            "backend": isinstance(self.backend, str) and self.backend == "numpy",
+            "dtype": isinstance(self.dtype, str) and self.dtype == "float64",
+            "loss": isinstance(self.loss, str) and self.loss.strip().lower() == "square",
+        }
+        if _is_auto(self.steps):
+            only = {"step": "auto", "backend": "numpy", "dtype": "float64", "loss": "square"}
+            for name in (each for each, is_plain in plain.items() if not is_plain):
+                allowed = f"{only[name]} with steps='auto'"
+                raise InvalidParameter(name, allowed, getattr(self, name))
+            return True
+        if self.steps is None and _is_auto(self.width) and all(plain.values()):
+            return True
+        if not _is_auto(self.biases) and number("biases", self.biases, 0.0) > 0:
+            allowed = "auto or 0 with a whole number of steps"
+            raise InvalidParameter("biases", allowed, self.biases, "steps='auto' has biases")
+        return False
+
+    def _width(self) -> int:
+        return WIDTH if _is_auto(self.width) else super()._width()
+
+    def _steps(self) -> int:
+        return 1 if self.steps is None or _is_auto(self.steps) else super()._steps()
+
+    def _fit_redraws(self, X: object, y: object, sample_weight: object) -> Self:
+        settings, *_ = self._checked()  # under their names, those that redraws have no use for, too
+        inputs, targets = self._accepted(X, y, ensure_min_samples=2, multi_output=True)
+        weights = _check_sample_weight(
+            sample_weight, inputs, dtype=np.float64, ensure_non_negative=True
+        )
+        asked = Asked(
+            student=activation(self.student, parameter="student"),
+            width=None if _is_auto(self.width) else super()._width(),
+            biases=BIASES if _is_auto(self.biases) else number("biases", self.biases, 0.0),
+            ridges=None if self.ridges is None else settings.ridges,
+            standardize=bool(self.standardize),
+            seed=settings.seed,
+        )
+        columns = targets[:, None] if targets.ndim == 1 else targets
+        found = fit_redrawn(inputs, columns, weights, asked)
+        self._keep_redraws(found, is_single=targets.ndim == 1)
+        return self
+
+    def _keep_redraws(self, found: Redrawn, is_single: bool) -> None:
+        layer, plan = found.layer, found.plan
+        width = layer.weights.shape[1]
+        self.mean_, self.scale_ = found.mean, found.scale
+        self.weights_, self.biases_ = found.placed(layer.weights), found.biases
+        self.moments_, self.stretch_ = moments_of(found), plan.scale
+        self.steps_, self.held_errors_ = plan.redraws, np.array(plan.errors)
+        self.is_diagonal_ = plan.is_diagonal
+        self.ridge_ = ridge_of(found)
+        self._keep_update(initial_of(found), self.weights_)
+        coefficients = layer.readout * found.target_scale
+        constant = layer.offset - layer.centre @ layer.readout
+        intercept = found.target_mean + found.target_scale * constant
+        self.coef_ = math.sqrt(width) * (coefficients[:, 0] if is_single else coefficients.T)
+        self.intercept_ = float(intercept[0]) if is_single else intercept
+        self._n_features_out = width
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            tags.target_tags.multi_output = self._redraws()
+        except InvalidParameter:  # fit says what is wrong
+            tags.target_tags.multi_output = False
+        return tags
+
+    def predict(self, X: object) -> Float[Array, "n ..."]:
+        """The predicted targets, one for each row of ``X``; a column for each of several."""
         return self._apply(X, lambda features, coefficients: features @ coefficients) + (
             self.intercept_
         )
@@ -148,6 +287,7 @@ class OneStepRegressor(RegressorMixin, OneStep):
 
     def _keep(self, trained: Trained, rows: Rows, settings: Settings) -> None:
         super()._keep(trained, rows, settings)
+        self.steps_, self.biases_ = settings.steps, np.zeros(settings.width)
         assert trained.solution is not None
         assert isinstance(rows.targets, Numbers)
         mean, scale = rows.targets.mean, rows.targets.scale
