@@ -276,7 +276,7 @@ def _by_ridge(prediction: Prediction | FeaturePrediction, found: Simulation) -> 
 def _quantities(prediction: Prediction | FeaturePrediction, found: Simulation) -> tuple[Row, ...]:
     ridges, once = found.problem.ridges, (math.nan,)
     names = dict.fromkeys(_by_ridge(prediction, found), ridges)
-    if isinstance(prediction, Prediction) and prediction.problem.takes_step:
+    if isinstance(prediction, Prediction) and prediction.problem.moves_weights:
         names |= {
             name: once for name in OF_THE_STEP if np.all(np.isfinite(getattr(found, name).values))
         }

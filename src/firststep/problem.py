@@ -231,8 +231,13 @@ class Problem(Record):
 
     @property
     def takes_step(self) -> bool:
-        """Whether the step moves anything: it has samples, a size and a readout to pull with."""
-        return self.alpha0 > 0 and self.step > 0 and self.readout.second_moment > 0
+        """Whether a step is asked for: it has samples and a size."""
+        return self.alpha0 > 0 and self.step > 0
+
+    @property
+    def moves_weights(self) -> bool:
+        """Whether the step that is taken has a readout to pull with."""
+        return self.takes_step and self.readout.second_moment > 0
 
     def replace(self, **changes: object) -> Problem:
         """A copy with some fields changed. Fields left at their default stay so.

@@ -32,8 +32,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import airy
+import scipy  # whose parts load when they are used: optimize takes long
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -117,13 +116,13 @@ def tracy_widom(t: float) -> float:
         return 1.0  # to 1e-12
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     points, roots = (points + 1) * _REACH / 2, np.sqrt(weights * _REACH / 2)
-    kernel = airy(points[:, None] + points[None, :] + t)[0]
+    kernel = scipy.special.airy(points[:, None] + points[None, :] + t)[0]
     return float(np.linalg.det(np.eye(_NODES) - roots[:, None] * kernel * roots))
 
 
 @lru_cache(maxsize=16)
 def tracy_widom_quantile(share: float) -> float:
-    return float(brentq(lambda t: tracy_widom(t) - share, -8.0, 8.0))
+    return float(scipy.optimize.brentq(lambda t: tracy_widom(t) - share, -8.0, 8.0))
 
 
 def farthest(n: int, kind: str) -> float:

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.sparse.linalg import eigsh
+import scipy  # whose parts load when they are used: sparse takes long
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -30,7 +29,7 @@ class Singular:
     def values(self) -> Float[Array, " short"]:
         if min(self.matrix.shape) <= _WHOLE:
             return self._parts[1]
-        squares = eigh(self._product, eigvals_only=True, check_finite=False)[::-1]
+        squares = scipy.linalg.eigh(self._product, eigvals_only=True, check_finite=False)[::-1]
         return np.sqrt(np.maximum(squares, 0.0))
 
     @property
@@ -48,7 +47,9 @@ class Singular:
             left, _, right = self._parts
             return left[:, :count], right[:count].T
         start = np.ones(len(self._product))  # the same every time
-        _, vectors = eigsh(self._product, count, which="LA", v0=start, ncv=max(4 * count, 40))
+        _, vectors = scipy.sparse.linalg.eigsh(
+            self._product, count, which="LA", v0=start, ncv=max(4 * count, 40)
+        )
         vectors = vectors[:, ::-1]
         is_tall = self.matrix.shape[0] >= self.matrix.shape[1]
         others = (self.matrix if is_tall else self.matrix.T) @ vectors

@@ -271,7 +271,7 @@ def weights(wanted: asked.Weights) -> Json:
 
 def _layer_alone(problem: Problem) -> Problem:
     """The first layer does not know how the readout is fitted, nor without a step any data."""
-    if not problem.takes_step:
+    if not problem.moves_weights:
         return problem.replace(**LATER)
     return problem.replace(loss="square", intercept=False)
 

@@ -62,7 +62,7 @@ def test_every_sentence_is_true(name: str) -> None:
 
 def check_the_step(words: str, problem: Problem, number: float, still: float) -> None:
     change = number / still - 1
-    if not problem.takes_step:
+    if not problem.moves_weights:
         assert words.startswith("Without a step")
         assert f"{number:.3g}" in words
     elif abs(change) < 0.005:
@@ -119,7 +119,7 @@ def check_what_helps(words: str, problem: Problem, measure: str, number: float) 
     found = {}
     for field, factor, told in CHANGES:
         before = getattr(kept, field)
-        if before == 0 or (field in ("step", "alpha0") and not problem.takes_step):
+        if before == 0 or (field in ("step", "alpha0") and not problem.moves_weights):
             continue
         after = predict(kept.replace(**{field: before * factor}))
         found[told] = float(getattr(after, measure)) / number - 1

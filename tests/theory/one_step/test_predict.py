@@ -587,6 +587,6 @@ def test_a_readout_of_zeros_takes_no_step(dimension: float) -> None:
     )
     still = asked.replace(readout="ones", step=0.0)
     found, expected = predict(asked), predict(still)
-    assert not asked.takes_step
+    assert not asked.moves_weights
     assert found.risk == pytest.approx(expected.risk, rel=1e-12)
     assert found.alignment == 0

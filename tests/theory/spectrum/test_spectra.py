@@ -317,7 +317,7 @@ def test_outliers_in_a_gap(init: str, count: int) -> None:
 def test_hardly_any_value_that_is_not_zero(beta: float) -> None:
     """N = 700 d: the bulk is a narrow band, of a seven hundredth of all values."""
     found = spectral_law(problem(step=0.0, beta=beta))
-    assert found.bands[0] == pytest.approx((math.sqrt(beta) - 1, math.sqrt(beta) + 1), rel=1e-5)
+    assert found.bands[0] == pytest.approx((math.sqrt(beta) - 1, math.sqrt(beta) + 1), abs=0.02)
     assert found.mass == pytest.approx(1, abs=1e-4 / beta)
     assert len(spectral_law(problem(beta=beta)).outliers) == 1
     with pytest.raises(NotConverged, match="100 % of its mass is missing"):

@@ -172,10 +172,10 @@ def _constants(problem: Problem) -> _Constants:
 def small_rate(problem: Problem) -> float:
     """eta, which must not grow with the width; 0 if no step is taken."""
     refuse_other_losses(problem, terms=True)
-    if problem.takes_step and problem.step_exponent != 0:
+    if problem.moves_weights and problem.step_exponent != 0:
         hint = "the closed forms are those of eta = step, whatever the width"
         raise InvalidParameter("step-exponent", "0, or step 0", problem.step_exponent, hint)
-    return problem.step if problem.takes_step else 0.0
+    return problem.step if problem.moves_weights else 0.0
 
 
 def gradient_norm_square(problem: Problem) -> float:

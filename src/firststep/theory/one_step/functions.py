@@ -72,7 +72,7 @@ class FunctionsOfKappa:
 
     def _learned(self, point: Point) -> Float[Array, " K"]:
         """Without a step kappa is the teacher's own direction, on which t is the coefficient."""
-        if self.problem.takes_step:
+        if self.problem.moves_weights:
             return point.learned
         along = point.linear_coefficient
         return point.learned + (along[0] if along.ndim == 2 else along) * point.kappa
@@ -80,7 +80,7 @@ class FunctionsOfKappa:
     @property
     def target_function(self) -> Float[Array, " K"]:
         """E[y | kappa]."""
-        if self.problem.takes_step:
+        if self.problem.moves_weights:
             return self._point.target.h0[self._inside]
         return self.teacher_function
 
@@ -105,7 +105,7 @@ class FunctionsOfKappa:
         that the linear parts have together, then those across it.
         """
         found = self._point.linear_coefficient[..., self._inside]
-        if self.problem.takes_step:
+        if self.problem.moves_weights:
             return found
         if found.ndim == 2:
             return np.concatenate([0 * found[:1], found[1:]])
@@ -115,7 +115,7 @@ class FunctionsOfKappa:
     def error_by_kappa(self) -> Float[Array, " K"]:
         """E[(prediction - s*)^2 | kappa]; its Gaussian mean is the risk."""
         point = self._point
-        if self.problem.takes_step:
+        if self.problem.moves_weights:
             return (point.error - point.label_variance)[self._inside]
         known = (self._without_step(point.kappa) - self._learned(point)) ** 2
         if isinstance(self._target, TermSum):  # of which kappa leaves more unknown than elsewhere

@@ -106,7 +106,7 @@ def without_step(found: Prediction, measure: Measure) -> float:
 def what_the_step_does(found: Prediction, measure: Measure) -> str:
     number, (name, words) = measure.of(found), measure
     nothing = power(found, measure)
-    if not found.problem.takes_step:
+    if not found.problem.moves_weights:
         share = f", {per_cent(number / nothing)} of that of predicting nothing"
         if name == "error_rate":
             share = ""
@@ -182,7 +182,7 @@ def limits_of_labels(found: Prediction) -> str:
     """What the labels allow at all, and what the direction of the step does."""
     best, along = float(found.bayes_error_rate), float(found.direction_error_rate)
     told = f"No classifier can be wrong less often than {best:.3g}"
-    if math.isfinite(along) and found.problem.takes_step:
+    if math.isfinite(along) and found.problem.moves_weights:
         told += f", and none that sees the direction of the step alone less often than {along:.3g}"
     return f"{told}."
 
@@ -200,7 +200,7 @@ def tried(found: Prediction, measure: Measure) -> list[tuple[float, str]]:
     """The relative change of the number by every change that can be made, and its words."""
     problem = fixed_step(found)
     moves = [each for each in CHANGES if getattr(problem, each.field) > 0]
-    if not problem.takes_step:
+    if not problem.moves_weights:
         moves = [each for each in moves if each.field not in ("step", "alpha0")]
     fields = {
         name: np.array(

@@ -235,7 +235,7 @@ class Prediction(FiniteSize, FunctionsOfKappa, LossNumbers, Shown):
     def spectrum(self) -> WeightSpectrum | None:
         """Outlier of W1 and its overlaps after a small step; None elsewhere, and for arrays."""
         problem = self.problem
-        if self.shape != () or not problem.takes_step or problem.step_exponent != 0:
+        if self.shape != () or not problem.moves_weights or problem.step_exponent != 0:
             return None
         if problem.beyond_plain():
             return None

@@ -33,7 +33,7 @@ from firststep.checks import choice
 from firststep.errors import NotConverged
 from firststep.numerics.threads import one_thread
 from firststep.problem import Problem
-from firststep.results import plain
+from firststep.results import per_cent, plain
 from firststep.theory.one_step.question import BULKS
 from firststep.theory.spectrum import outliers
 from firststep.theory.spectrum.resolvent import LIMIT, MATRICES, SPACING, Track, ensemble
@@ -195,7 +195,7 @@ def _bulk(problem: Problem, of: str, bulk: str) -> tuple[Track, list[tuple[float
             return track, bands, shape
         if level == 0 and sliver < _ATTEMPTS[0][2] and track.made.has_many_values:
             break  # more of them would take minutes
-    missed = f"{100 * abs(total - 1) / (1 - track.made.zeros):.2g} % of its mass"
+    missed = f"{per_cent(abs(total - 1) / (1 - track.made.zeros))} of its mass"
     reached = f"{missed} is missing or too much, and it is not returned; try a smaller step"
     raise NotConverged(f"the spectrum of the {of} could not be resolved: {reached}")
 

@@ -124,7 +124,7 @@ def ensemble(
     ``level`` chooses among ``RESOLUTIONS``.
     """
     values, _ = broadcast(problem, {"ridge": 1.0})
-    if problem.dimension == math.inf and problem.takes_step:
+    if problem.dimension == math.inf and problem.moves_weights:
         _refuse_between(problem.step_exponent)
     check_regime(problem, values)
     medium = medium_of(problem)
