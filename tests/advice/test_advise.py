@@ -74,6 +74,17 @@ def test_no_names_its_cause(n: int, d: int, kind: str, cause: str) -> None:
     assert cause in found.causes, found.reasons
 
 
+def test_an_exact_linear_fit_is_no_huge_percentage() -> None:
+    rows = np.random.default_rng(0).standard_normal((200, 5))
+    found = advise(rows, 2 * rows[:, 0] + 1, seed=0, width=32)
+    assert "a linear fit is enough" in found.causes
+    assert "A linear fit is nearly exact (R² 1)" in str(found)
+    assert "times as large" in str(found)
+    assert not re.search(r"\d{4,} %", str(found))
+    assert found.measured.determination[LINEAR].low > 0.999999
+    assert all(each.high <= 1 for each in found.measured.determination.values())
+
+
 def test_noise_is_hardly_ever_a_yes() -> None:
     """Of five seeds none; tests/scripts/advice_tables.py has twenty, at full size."""
     for seed in range(5):

@@ -5,7 +5,8 @@ its finite-size error are measured on.
 
 Problem number i is drawn from the seed i: power laws and two levels, the teacher anywhere in the
 spectrum, every readout law, both laws of the rows, large and small steps, one in five with another
-loss; d = 200 to 2000. Networks are added until the standard errors are AIM of their means or the
+loss; d = 200 to 2000. With ``--focused`` the teacher of each lies on a few leading eigenvectors and
+every second takes no step, which is where ``focus`` of the finite-size error is. Networks are added until the standard errors are AIM of their means or the
 time of one problem is over. Numbers already in the file are left alone.
 """
 
@@ -33,11 +34,13 @@ TEACHERS = ("tanh", "sin", "erf", "relu", "z", "sin(z) + 0.3*z**2")
 OVERLAPS = ("equal", "top:0.1", "top:0.3", "bottom:0.5", "decay:0.5", "rise:0.5", "random")
 
 
-def drawn(number: int, smallest: int = 200) -> Problem:
+def drawn(number: int, smallest: int = 200, is_focused: bool = False) -> Problem:
     """The problem of a number."""
     rng = np.random.default_rng((20261119, 16, number, smallest))
     while True:
         problem = _drawn(rng, smallest)
+        if is_focused:
+            problem = _focused(rng, problem)
         sizes = problem.sizes()
         exact = {"alpha": sizes.samples, "beta": sizes.width, "alpha0": sizes.step_samples}
         whole = {name: size / sizes.dimension for name, size in exact.items()}
@@ -73,6 +76,14 @@ def _drawn(rng: np.random.Generator, smallest: int) -> Problem:
     return Problem(**fields)
 
 
+def _focused(rng: np.random.Generator, problem: Problem) -> Problem:
+    """The same with its teacher on a few leading eigenvectors."""
+    place = f"decay:{rng.uniform(1, 4):.1f}" if rng.random() < 0.6 else "top:0.01"
+    law = f"power-law:{rng.uniform(0.2, 0.8):.2f}"
+    step = 0.0 if rng.random() < 0.5 else problem.step
+    return problem.replace(inputs=law, teacher_overlaps=place, step=step)
+
+
 def simulated(number: int, problem: Problem, seconds: float) -> dict[str, Any]:
     """As many networks as the time allows, or as the aim needs."""
     begin, block = time.process_time(), BLOCK
@@ -104,13 +115,14 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20, help="of one problem")
     parser.add_argument("--smallest", type=int, default=200, help="dimension")
+    parser.add_argument("--focused", action="store_true")
     asked = parser.parse_args()
     lines = asked.out.read_text().splitlines() if asked.out.exists() else []
     there = {row["number"]: row for row in map(json.loads, lines)}
     for number in range(asked.first, asked.last, asked.every):
         if number in there:
             continue
-        problem = drawn(number, asked.smallest)
+        problem = drawn(number, asked.smallest, asked.focused)
         found = simulated(number, problem, asked.seconds)
         of_the_data = {name: _plain(getattr(problem, name)) for name in OF_THE_DATA}
         there[number] = {"number": number, **fields_of(problem), **of_the_data, **found}

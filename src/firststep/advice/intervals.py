@@ -87,6 +87,21 @@ def mean_of_rows(values: Float[Array, "repeats n"], folds: Int[Array, "repeats n
     return Interval.around(float(values.mean()), error, len(means) - 1)
 
 
+def share_of_rows(
+    part: Float[Array, "repeats n"],
+    whole: Float[Array, "repeats n"],
+    folds: Int[Array, "repeats n"],
+) -> Interval:
+    """The mean of one quantity over that of another, both measured for every row.
+
+    With r the ratio of the means its error is that of the mean of (part - r whole)/<whole>: rows
+    that are hard for both say nothing of the ratio, which stays below 1 where the part does.
+    """
+    ratio, size = float(part.mean() / whole.mean()), float(whole.mean())
+    left = mean_of_rows((part - ratio * whole) / size, folds)
+    return Interval(ratio, ratio + left.low, ratio + left.high)
+
+
 def mean_of_repeats(sets: Sequence[Float[Array, " held"]], rows: int) -> Interval:
     """The mean of sets of values, one a fit on rows drawn anew, judged on the others of ``rows``.
 

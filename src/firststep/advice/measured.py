@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from firststep.advice.intervals import Interval, mean_of_rows
+from firststep.advice.intervals import Interval, mean_of_rows, share_of_rows
 from firststep.advice.ridge import LinearFit
 from firststep.errors import NotConverged
 from firststep.estimators import OneStepRegressor
@@ -57,6 +57,7 @@ class Measured:
     variance: float  # of y
     risks: dict[str, Interval]
     gains: dict[str, Interval]
+    determination: dict[str, Interval]  # R^2: the share of the error of the mean that a fit saves
     folds: int  # fits of every model
     # The step that every fold chose; 0: none was better.
     steps_chosen: dict[str, tuple[float, ...]]
@@ -71,11 +72,6 @@ class Measured:
         return any(
             self.gains[f"{name} over mean"].is_positive for name in (LINEAR, NO_STEP, ONE_STEP)
         )
-
-    @property
-    def determination(self) -> dict[str, Interval]:
-        """R²: the share of the error of the mean that a fit saves, row by row."""
-        return {name: self.relative(f"{name} over mean") for name in (LINEAR, *MODELS)}
 
 
 def regressor(name: str, *, width: int, seed: int, **options: Any) -> OneStepRegressor:
@@ -157,6 +153,10 @@ def measure(
         variance=float(target.var()),
         risks={name: mean_of_rows(squares, folds) for name, squares in errors.items()},
         gains=gains,
+        determination={
+            name: share_of_rows(errors[MEAN] - errors[name], errors[MEAN], folds)
+            for name in (LINEAR, *MODELS)
+        },
         folds=len(held),
         steps_chosen={name: tuple(chosen[name]) for name in MODELS},
     )

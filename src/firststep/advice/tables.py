@@ -56,9 +56,12 @@ class Plan:
     memory: float  # bytes, at most
 
     def __str__(self) -> str:
-        rows = "rows in pieces" if self.source.rows is None else f"{self.source.rows} rows"
-        told = f"{self.source.name}: {rows} x {len(self.places)} columns and {self.target_name}"
-        return f"{told}; at most {self.most_rows} rows and about {_size(self.memory)} in memory"
+        columns = f"{len(self.places)} columns and {self.target_name}"
+        told = f"{columns}, read in pieces"
+        if self.source.rows is not None:
+            told = f"{self.source.rows} rows x {columns}"
+        kept = f"at most {self.most_rows} rows and about {_size(self.memory)} in memory"
+        return f"{self.source.name}: {told}; {kept}"
 
 
 def _size(count: float) -> str:

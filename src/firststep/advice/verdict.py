@@ -24,6 +24,7 @@ POOR_OVERLAP = 0.8  # with the direction there is
 MUCH_NOISE = 0.3  # a share of the variance explained that is little
 WORTH = 0.05  # a share of the risk that more rows have to save
 HEAVY = 0.25  # share of the squared gradient of one row in a hundred; of Gaussian ones 0.06 to 0.1
+MANY_TIMES = 10.0  # a loss, over the risk, from which a ratio says more than a percentage
 FAINT = 0.10  # a gain, over the risk, that so many rows should be able to tell from zero
 
 
@@ -196,7 +197,13 @@ def _enough(found: Evidence) -> Iterator[tuple[str, str]]:
         told = (
             f"R² {levels[LINEAR]} of a linear fit; what a network gains on it is {_percent(more)}"
         )
-        if more.value <= FAINT:
+        if more.value < -MANY_TIMES:
+            yield (
+                "a linear fit is enough",
+                f"A linear fit is nearly exact (R² {levels[LINEAR].value:.6g}): the error of a "
+                f"network is {1 - more.value:.2g} times as large.",
+            )
+        elif more.value <= FAINT:
             yield "a linear fit is enough", f"A linear fit does as well: {told} of its error."
         else:
             yield (
