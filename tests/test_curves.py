@@ -153,6 +153,19 @@ def test_nothing_asked_is_the_problem_of_the_readme(capsys: pytest.CaptureFixtur
     assert said.err.strip().partition("README, ")[2] in words
 
 
+def test_numbers_alone_change_the_problem_of_the_readme(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["predict", "--json", "--alpha", "1.5", "--noise", "0.2"]) == 0
+    said = capsys.readouterr()
+    told = json.loads(said.out)["problem"]
+    assert (told["student"], told["alpha"], told["noise"], told["beta"]) == ("tanh", 1.5, 0.2, 1)
+    assert "no student and teacher given" in said.err
+    assert "--alpha " not in said.err
+    assert run(["predict", "--teacher", "sin"]) == 2
+    assert "student must be given" in capsys.readouterr().err
+
+
 def test_what_belongs_to_a_point_is_not_asked_of_a_curve(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

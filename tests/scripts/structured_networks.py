@@ -6,8 +6,9 @@ its finite-size error are measured on.
 Problem number i is drawn from the seed i: power laws and two levels, the teacher anywhere in the
 spectrum, every readout law, both laws of the rows, large and small steps, one in five with another
 loss; d = 200 to 2000. With ``--focused`` the teacher of each lies on a few leading eigenvectors and
-every second takes no step, which is where ``focus`` of the finite-size error is. Networks are added until the standard errors are AIM of their means or the
-time of one problem is over. Numbers already in the file are left alone.
+every second takes no step, which is where ``focus`` of the finite-size error is. Networks are added
+until the standard errors are AIM of their means or the time of one problem is over. Numbers already
+in the file are left alone.
 """
 
 from __future__ import annotations

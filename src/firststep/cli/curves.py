@@ -18,7 +18,7 @@ from firststep.figures import curves as drawing
 from firststep.figures.spectra import prepare
 from firststep.problem import Problem
 
-# What is answered where nothing is asked.
+# What is answered where nothing is asked, or only numbers.
 README = {
     "student": "tanh",
     "teacher": "sin",
@@ -42,10 +42,12 @@ Out = Annotated[
 def question_of(problem: ProblemFlags, out: Path | None) -> Problem | Question:
     """One problem, or curves, where something is to be drawn or flags have several values."""
     given = problem.given()
-    if not given:
-        told = shlex.join(word for name, value in README.items() for word in (f"--{name}", value))
-        print(f"no problem given: that of the README, {told}", file=sys.stderr)
-        given = dict(README)
+    if not given.keys() & {"student", "teacher"}:
+        rest = {name: value for name, value in README.items() if name not in given}
+        told = shlex.join(word for name, value in rest.items() for word in (f"--{name}", value))
+        whose = "no student and teacher given: the rest is" if given else "no problem given:"
+        print(f"{whose} that of the README, {told}", file=sys.stderr)
+        given = rest | given
     question = asked(given)
     if out is None:
         return question
