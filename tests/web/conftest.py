@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.web.browsing import CHROMIUM, SLOW, drawn
 from tests.web.serving import explorer
 
+expect.set_options(timeout=SLOW)  # no test depends on an idle machine
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
