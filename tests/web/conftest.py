@@ -12,6 +12,7 @@ from tests.web.serving import explorer
 
 expect.set_options(timeout=SLOW)  # no test depends on an idle machine
 
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     assert CHROMIUM is not None, "FIRSTSTEP_BROWSER=required, but there is no chromium"
