@@ -14,7 +14,7 @@ from sklearn.datasets import load_diabetes
 import firststep
 from firststep import Advice, InvalidParameter, advise
 from firststep.advice.intervals import Interval
-from firststep.advice.measured import LINEAR, MEAN, ONE_STEP, SEVERAL
+from firststep.advice.measured import LINEAR, MEAN, ONE_STEP, REDRAWS, SEVERAL
 
 
 def drawn(n: int, d: int, kind: str, seed: int = 0) -> tuple[Any, Any]:
@@ -43,8 +43,8 @@ def test_yes_where_a_step_is_known_to_help(tanh: Advice) -> None:
     assert tanh.answer == "yes"
     assert tanh.sentence.startswith("Yes: ")
     assert tanh.causes == ()
-    assert tanh.recommended.model in (ONE_STEP, SEVERAL)
-    assert tanh.recommended.call.startswith("OneStepRegressor(width=")
+    assert tanh.recommended.model in (ONE_STEP, SEVERAL, REDRAWS)
+    assert tanh.recommended.call.startswith("OneStepRegressor(")
     assert tanh.measured.gains["one step over no step"].is_positive
     assert tanh.direction.spike_stands_out
     assert tanh.direction.leading_columns()[0][0] == 0
@@ -72,6 +72,19 @@ def test_no_names_its_cause(n: int, d: int, kind: str, cause: str) -> None:
     found = asked(n, d, kind)
     assert found.answer == "no"
     assert cause in found.causes, found.reasons
+
+
+def test_redraws_where_one_direction_is_not_enough() -> None:
+    """A product of two columns: nothing for one step, and nothing that is linear."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 6))
+    found = advise(rows, rows[:, 0] * rows[:, 1] + 0.1 * rng.standard_normal(300), width=32)
+    assert found.answer == "no"
+    assert found.recommended.model == REDRAWS
+    assert found.recommended.call.startswith("OneStepRegressor()")
+    assert "But redraws of the whole first layer help" in found.sentence
+    assert any(each.startswith("Redraws of the whole") for each in found.reasons)
+    assert "redraws" in str(found)
 
 
 def test_an_exact_linear_fit_is_no_huge_percentage() -> None:

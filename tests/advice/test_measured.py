@@ -12,12 +12,16 @@ from firststep.advice.measured import (
     MODELS,
     NO_STEP,
     ONE_STEP,
+    REDRAWS,
+    fit_count,
     folds_of,
     in_parallel,
     measure,
+    models_of,
     regressor,
 )
 from firststep.advice.ridge import LinearFit
+from firststep.estimators import OneStepRegressor
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((150, 8))
@@ -62,6 +66,23 @@ def test_the_share_explained_is_over_the_mean() -> None:
     assert found.is_learned
     noise = measure(X, RNG.standard_normal(150), width=32, seed=0)
     assert not noise.is_learned
+
+
+def test_redraws_are_measured_on_small_tables() -> None:
+    found = measure(X, Y, width=32, seed=0)
+    folds, squares = folds_of(len(Y), 0), []
+    for place in range(20):
+        held = folds[place // 10] == place % 10
+        fitted = OneStepRegressor(random_state=place).fit(X[~held], Y[~held])
+        squares.append(np.mean((Y[held] - fitted.predict(X[held])) ** 2))
+    assert found.risks[REDRAWS].value == pytest.approx(np.mean(squares), rel=1e-9)
+    difference = found.risks[ONE_STEP].value - found.risks[REDRAWS].value
+    assert found.gains["redraws over one"].value == pytest.approx(difference, rel=1e-9)
+    assert found.relative("redraws over one").high <= 1
+    assert REDRAWS not in models_of(2001, 5)
+    assert REDRAWS not in models_of(50, 201)
+    assert fit_count(150, 5) == 20 * len(models_of(150, 5))
+    assert fit_count(2001, 5) == 5 * len(models_of(2001, 5))
 
 
 def test_a_target_that_hardly_varies_is_no_failure() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from firststep.advice.direction import find_direction
 from firststep.advice.learning_curve import learning_curve
 from firststep.advice.matched import Matched, Trust, judge_inputs, match_problem
-from firststep.advice.measured import MODELS, NO_STEP, ONE_STEP, fit_count, measure
+from firststep.advice.measured import NO_STEP, ONE_STEP, fit_count, measure
 from firststep.advice.recommended import Chosen, choose, recommend
 from firststep.advice.record import Advice
 from firststep.advice.report import check_path, write_report
@@ -103,7 +103,7 @@ def _advised(
     options: dict[str, Any],
 ) -> Advice:
     n = len(table.target)
-    bar = _Bar(progress, fit_count(n) * (len(MODELS) + 1) + CURVE_FITS + STAGES)
+    bar = _Bar(progress, fit_count(*table.inputs.shape) + CURVE_FITS + STAGES)
     measured = measure(table.inputs, table.target, width=width, seed=seed, done=bar)
     x, y = _standard(table.inputs), _standard(table.target)
     direction = find_direction(x, y, width=width, seed=seed)

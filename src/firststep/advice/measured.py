@@ -8,6 +8,7 @@ leaves out what makes a row hard for all of them.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float, Int
 
 NO_STEP, ONE_STEP, SEVERAL = "no step", "one step", "three steps"
-LINEAR, MEAN = "linear", "mean"
+LINEAR, MEAN, REDRAWS = "linear", "mean", "redraws"
 STEPS = 3  # of the model of several
 MODELS: Mapping[str, dict[str, Any]] = {
     NO_STEP: {"steps": 1, "step": 0},
@@ -46,8 +47,22 @@ GAINS = {
     "one step over mean": (MEAN, ONE_STEP),
     "three steps over mean": (MEAN, SEVERAL),
 }
+# Of redraws, where they are measured.
+MORE_GAINS = {
+    f"redraws over {words}": (worse, REDRAWS)
+    for words, worse in (
+        ("no step", NO_STEP),
+        ("one", ONE_STEP),
+        ("three steps", SEVERAL),
+        ("linear", LINEAR),
+        ("mean", MEAN),
+    )
+}
 FOLDS_FEW, FOLDS_MANY, MANY = 10, 5, 1500  # folds up to so many rows, and beyond
 REPEATED = 500  # rows up to which the folds are drawn twice
+# Rows and columns up to which redraws are measured too: a fit takes ten times as long as one step
+# there, and grows faster.
+REDRAWN_ROWS, REDRAWN_COLUMNS = 2000, 200
 
 
 @dataclass(frozen=True)
@@ -63,19 +78,21 @@ class Measured:
     steps_chosen: dict[str, tuple[float, ...]]
 
     def relative(self, gain: str) -> Interval:
-        """A gain over the risk that it is a gain on."""
-        return self.gains[gain].scaled(1 / self.risks[GAINS[gain][0]].value)
+        """A gain over the risk that it is a gain on, of which it is no more than all."""
+        worse, _ = (GAINS | MORE_GAINS)[gain]
+        return self.gains[gain].scaled(1 / self.risks[worse].value).clipped(-math.inf, 1.0)
 
     @property
     def is_learned(self) -> bool:
         """Whether any fit predicts better than the mean, at 95 %."""
-        return any(
-            self.gains[f"{name} over mean"].is_positive for name in (LINEAR, NO_STEP, ONE_STEP)
-        )
+        names = [LINEAR, NO_STEP, ONE_STEP, *([REDRAWS] if REDRAWS in self.risks else [])]
+        return any(self.gains[f"{name} over mean"].is_positive for name in names)
 
 
 def regressor(name: str, *, width: int, seed: int, **options: Any) -> OneStepRegressor:
-    """The estimator behind a name."""
+    """The estimator behind a name; that of redraws chooses its width by itself."""
+    if name == REDRAWS:
+        return OneStepRegressor(random_state=seed, **options)
     return OneStepRegressor(width=width, random_state=seed, **{**MODELS[name], **options})
 
 
@@ -91,9 +108,15 @@ def folds_of(rows: int, seed: int) -> Int[Array, "repeats n"]:
     return np.array([rng.permutation(numbers) for rng in rngs])
 
 
-def fit_count(rows: int) -> int:
-    """How many fits of every model there are."""
-    return fold_count(rows) * (2 if rows <= REPEATED else 1)
+def models_of(rows: int, columns: int) -> tuple[str, ...]:
+    """What is fitted."""
+    is_small = rows <= REDRAWN_ROWS and columns <= REDRAWN_COLUMNS
+    return (LINEAR, *MODELS, *([REDRAWS] if is_small else []))
+
+
+def fit_count(rows: int, columns: int) -> int:
+    """How many fits there are."""
+    return len(models_of(rows, columns)) * fold_count(rows) * (2 if rows <= REPEATED else 1)
 
 
 def in_parallel(
@@ -128,34 +151,38 @@ def measure(
     done: Callable[[], None] | None = None,
 ) -> Measured:
     """K folds of every model."""
+    models = models_of(*inputs.shape)
+    asked = GAINS | (MORE_GAINS if REDRAWS in models else {})
     folds = folds_of(len(target), seed)
     held = [each == number for each in folds for number in range(fold_count(len(target)))]
     tasks = [
         _fold(name, inputs, target, rows, width=width, seed=seed + place)
-        for name in (LINEAR, *MODELS)
+        for name in models
         for place, rows in enumerate(held)
     ]
     found = iter(in_parallel(tasks, done))
-    errors = {name: np.empty(folds.shape) for name in (MEAN, LINEAR, *MODELS)}
-    chosen: dict[str, list[float]] = {name: [] for name in (LINEAR, *MODELS)}
+    errors = {name: np.empty(folds.shape) for name in (MEAN, *models)}
+    chosen: dict[str, list[float]] = {name: [] for name in models}
     places = [(place // fold_count(len(target)), rows) for place, rows in enumerate(held)]
     for repeat, rows in places:
         errors[MEAN][repeat, rows] = (target[rows] - target[~rows].mean()) ** 2
-    for name in (LINEAR, *MODELS):
+    for name in models:
         for repeat, rows in places:
             errors[name][repeat, rows], step = next(found)
             chosen[name].append(step)
     gains = {
         words: mean_of_rows(errors[worse] - errors[better], folds)
-        for words, (worse, better) in GAINS.items()
+        for words, (worse, better) in asked.items()
     }
     return Measured(
         variance=float(target.var()),
         risks={name: mean_of_rows(squares, folds) for name, squares in errors.items()},
         gains=gains,
         determination={
-            name: share_of_rows(errors[MEAN] - errors[name], errors[MEAN], folds)
-            for name in (LINEAR, *MODELS)
+            name: share_of_rows(errors[MEAN] - errors[name], errors[MEAN], folds).clipped(
+                -math.inf, 1.0
+            )
+            for name in models
         },
         folds=len(held),
         steps_chosen={name: tuple(chosen[name]) for name in MODELS},

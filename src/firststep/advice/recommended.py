@@ -15,6 +15,7 @@ from firststep.advice.measured import (
     MODELS,
     NO_STEP,
     ONE_STEP,
+    REDRAWS,
     SEVERAL,
     Measured,
     in_parallel,
@@ -32,9 +33,9 @@ ENOUGH = 1.02  # a width whose risk is within this factor of the least will do
 
 @dataclass(frozen=True)
 class Recommended:
-    """``OneStepRegressor(width=…, steps=…, step=…)``, or a linear fit."""
+    """``OneStepRegressor(width=…, steps=…, step=…)``, redraws, or a linear fit."""
 
-    model: str  # mean, linear, no step, one step, three steps
+    model: str  # mean, linear, no step, one step, three steps, redraws
     width: int
     steps: int
     step: float
@@ -48,6 +49,8 @@ class Recommended:
             return "the mean: nothing better was found"
         if self.model == LINEAR:
             return "ridge regression on the columns in standard units: scikit-learn's RidgeCV"
+        if self.model == REDRAWS:
+            return "OneStepRegressor(), which redraws its first layer"
         step = f"{self.step:.3g}" if self.step else "0"
         steps = f", steps={self.steps}" if self.steps > 1 else ""
         return f"OneStepRegressor(width={self.width}{steps}, step={step})"
@@ -104,14 +107,18 @@ def recommend(
         model = SEVERAL if gains["three steps over one"].is_positive else ONE_STEP
     elif gains["three steps over no step"].is_positive:
         model = SEVERAL
-    is_better = gains[f"{model} over linear"].is_positive
+    words = "one" if model == ONE_STEP else model
+    usual = model if gains[f"{model} over linear"].is_positive else LINEAR
+    redrawn = [gains.get(f"redraws over {each}") for each in (words, "linear")]
+    if all(each is not None and each.is_positive for each in redrawn):
+        usual = REDRAWS
     steps = 3 if model == SEVERAL else 1
     found = chosen[model]
     tried = _widths(x, y, step=found.step, steps=steps, seed=seed)
     least = min(tried.values(), default=0.0)
     enough = [size for size, risk in tried.items() if risk <= ENOUGH * least]
     return Recommended(
-        model=(model if is_better else LINEAR) if measured.is_learned else MEAN,
+        model=usual if measured.is_learned else MEAN,
         width=min(enough, default=width),
         steps=steps,
         step=found.step,

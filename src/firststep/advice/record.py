@@ -115,7 +115,6 @@ class Advice(Shown):
         }
         direction = found["direction"]
         direction["overlap_needs_rows"] = direction.pop("samples_for_half")
-        found["measured"]["determination"] = plain(self.measured.determination)
         found["recommended"]["call"] = self.recommended.call
         return {**plain(self.verdict), "level": 0.95, **found}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from firststep.advice.intervals import Interval
-from firststep.advice.measured import LINEAR, NO_STEP, ONE_STEP, SEVERAL, Measured
+from firststep.advice.measured import LINEAR, NO_STEP, ONE_STEP, REDRAWS, SEVERAL, Measured
 
 if TYPE_CHECKING:
     from firststep.advice.direction import Direction
@@ -77,7 +77,7 @@ def decide(found: Evidence) -> Verdict:
     told = () if found.helps else tuple(words for _, words in _causes(found))
     return Verdict(
         answer="yes" if found.helps else "no",
-        sentence=_sentence(found),
+        sentence=" ".join([_sentence(found), *_instead(found)]),
         causes=causes,
         reasons=(*told, *_reasons(found)),
     )
@@ -219,8 +219,36 @@ def _enough(found: Evidence) -> Iterator[tuple[str, str]]:
         )
 
 
+def _instead(found: Evidence) -> Iterator[str]:
+    """What helps where a step does not."""
+    if found.recommended.model == REDRAWS and not found.helps:
+        level = found.measured.determination[REDRAWS].value
+        yield f"But redraws of the whole first layer help: R² {level:.3f}."
+
+
+def _redraws(found: Evidence) -> Iterator[str]:
+    """How redraws of the whole layer do beside the better of one step and a linear fit."""
+    measured = found.measured
+    if REDRAWS not in measured.risks:
+        return
+    name = ONE_STEP if measured.gains["one step over linear"].value > 0 else LINEAR
+    other = "one step" if name == ONE_STEP else "a linear fit"
+    gain = "redraws over one" if name == ONE_STEP else "redraws over linear"
+    told, level = _percent(measured.relative(gain)), measured.determination[REDRAWS].value
+    if measured.gains[gain].is_positive:
+        yield (
+            f"Redraws of the whole first layer (OneStepRegressor without a width) lower the error "
+            f"of {other} by {told}, to R² {level:.3f}."
+        )
+    elif measured.gains[gain].is_negative:
+        yield f"Redraws of the whole first layer do worse than {other}: {told} of its error."
+    else:
+        yield f"Redraws of the whole first layer are not told from {other} at 95 %: {told}."
+
+
 def _reasons(found: Evidence) -> Iterator[str]:
     measured, direction = found.measured, found.direction
+    yield from _redraws(found)
     several = measured.gains["three steps over one"]
     told = _percent(measured.relative("three steps over one"))
     if several.is_positive:
