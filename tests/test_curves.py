@@ -153,9 +153,7 @@ def test_nothing_asked_is_the_problem_of_the_readme(capsys: pytest.CaptureFixtur
     assert said.err.strip().partition("README, ")[2] in words
 
 
-def test_numbers_alone_change_the_problem_of_the_readme(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_numbers_alone_change_the_problem_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["predict", "--json", "--alpha", "1.5", "--noise", "0.2"]) == 0
     said = capsys.readouterr()
     told = json.loads(said.out)["problem"]

@@ -4,11 +4,13 @@
         --first 200 --last 438
     python tests/scripts/structured_networks.py --out tests/data/structured_networks_new.jsonl \\
         --first 1000 --last 1063 --smallest 400 --seconds 12
+    python tests/scripts/structured_networks.py --out tests/data/structured_networks_focused.jsonl \\
+        --first 2000 --last 2048 --smallest 300 --seconds 10 --focused
     python tests/scripts/structured_model_error.py        tables with the weights as they are
     python tests/scripts/structured_model_error.py --fit  `steep` from two thirds of the first file
 
 As ``model_error.py`` does where Omega = 1, of which all weights but that of ``steep`` are kept. The
-second file is not fitted to.
+second and third files are not fitted to.
 """
 
 from __future__ import annotations
@@ -117,7 +119,9 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
-        "--files", nargs="*", default=["structured_networks", "structured_networks_new"]
+        "--files",
+        nargs="*",
+        default=["structured_networks", "structured_networks_new", "structured_networks_focused"],
     )
     asked = parser.parse_args()
     weights = {of: np.array(WEIGHTS[of]) for of in NUMBERS}

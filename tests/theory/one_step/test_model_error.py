@@ -150,6 +150,26 @@ def test_coverage_on_simulated_networks() -> None:
     assert inside >= 0.87 * count
 
 
+def test_weights_and_doubts_have_one_order() -> None:
+    """Tables are made of products of both as arrays."""
+    assert model_error.Weights._fields[1:] == model_error.Doubts._fields[:-1]
+
+
+def test_coverage_where_the_teacher_lies_on_a_few_directions() -> None:
+    """Every third of the problems that ``focus`` was tried on; docs/validation.md has all."""
+    rows = map(json.loads, NETWORKS.with_name("structured_networks_focused.jsonl").open())
+    some = [row for row in rows if row["loss"] == "square"][::3]
+    inside = []
+    for row in some:
+        names = (*FIELDS, "inputs", "teacher_overlaps")
+        found = predict(Problem(**{name: row[name] for name in names}))
+        off = abs(row["risk"] - found.risk)
+        inside.append(off <= math.hypot(found.model_error, 2 * row["risk_error"]))
+        if off - 2 * row["risk_error"] > 0.05 * found.risk:
+            assert found.is_flagged
+    assert np.mean(inside) >= 0.9
+
+
 def test_coverage_of_test_losses_and_error_rates() -> None:
     """Every eighth of the networks with other losses; tests/scripts/loss_model_error.py has all."""
     rows = [json.loads(line) for line in LOSS_NETWORKS.read_text().splitlines()]

@@ -88,7 +88,7 @@ class Term(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What the doubts weigh in the estimate of one number."""
+    """What the doubts weigh in the estimate of one number, in the order of ``Doubts``."""
 
     floor: float  # what is left where no doubt is large
     peak: float
@@ -98,8 +98,8 @@ class Weights(NamedTuple):
     own: float
     constant: float = 0.0
     steep: float = 0.0
-    drawn: float = 0.1
     focus: float = 0.3
+    drawn: float = 0.1
 
 
 # Of the risk of ridge regression the fit of tests/scripts/model_error.py on the safe side (it finds
