@@ -157,7 +157,8 @@ def test_weights_and_doubts_have_one_order() -> None:
 
 def test_coverage_where_the_teacher_lies_on_a_few_directions() -> None:
     """Every third of the problems that ``focus`` was tried on; docs/validation.md has all."""
-    rows = map(json.loads, NETWORKS.with_name("structured_networks_focused.jsonl").open())
+    text = NETWORKS.with_name("structured_networks_focused.jsonl").read_text()
+    rows = map(json.loads, text.splitlines())
     some = [row for row in rows if row["loss"] == "square"][::3]
     inside = []
     for row in some:
