@@ -4,8 +4,8 @@
         --first 200 --last 438
     python tests/scripts/structured_networks.py --out tests/data/structured_networks_new.jsonl \\
         --first 1000 --last 1063 --smallest 400 --seconds 12
-    python tests/scripts/structured_networks.py --out tests/data/structured_networks_focused.jsonl \\
-        --first 2000 --last 2048 --smallest 300 --seconds 10 --focused
+    python tests/scripts/structured_networks.py --first 2000 --last 2048 --smallest 300 \\
+        --seconds 10 --focused --out tests/data/structured_networks_focused.jsonl
     python tests/scripts/structured_model_error.py        tables with the weights as they are
     python tests/scripts/structured_model_error.py --fit  `steep` from two thirds of the first file
 
