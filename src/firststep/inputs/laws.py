@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
+import scipy  # whose parts load when they are used: special takes a twentieth of the import
 
 from firststep.checks import real_array
 from firststep.errors import InvalidParameter
