@@ -15,7 +15,7 @@ CORE := $(addprefix tests/,test_architecture.py test_activations.py test_express
 	numerics theory/one_step/test_parts.py theory/one_step/test_optimum.py theory/given_layer \
 	store simulation/fit simulation/models simulation/data/test_teachers.py sweep/test_experiment.py)
 
-.PHONY: demo check core test test-slow numbers lint format types unit bench docs notebooks lock clean
+.PHONY: demo check core test test-slow numbers lint format types unit bench bench-quick docs notebooks lock clean
 
 demo: $(READY)
 	$(BIN)/firststep demo --out demo
@@ -49,6 +49,10 @@ test-slow: $(READY)
 # A few hundred results as of version 0.5, within the rounding of another machine.
 numbers: $(READY)
 	$(BIN)/python tests/scripts/kept_numbers.py --check tests/data/kept_numbers.json --within 1e-7
+
+# A minute: what the main computations cost beside a reference, and which cost more than is kept in benchmarks/quick.json.
+bench-quick: $(READY)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/quick.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run_all.py

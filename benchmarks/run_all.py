@@ -13,6 +13,8 @@ HERE = Path(__file__).parent
 RUNS = (
     ["cpu_replicate.py"],
     ["cpu_replicate.py", "--student", "erf"],
+    ["special_functions.py"],
+    ["special_functions.py", "--replicate"],
     ["losses.py"],
     ["workers.py"],
     ["memory.py"],

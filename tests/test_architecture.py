@@ -27,7 +27,8 @@ ROOMS: dict[str, list[set[str]]] = {
     "": [
         {"errors", "typing", "writing"},
         {"registry", "checks", "records", "numerics", "readouts"},
-        {"expressions", "losses", "label_laws", "noise_laws"},
+        {"evaluation", "losses", "label_laws", "noise_laws"},
+        {"expressions"},
         {"kinks"},
         {"parsing"},
         {"activations"},
@@ -54,7 +55,7 @@ ROOMS: dict[str, list[set[str]]] = {
     "numerics": [
         {"in_parts", "threads", "devices", "sample_covariance"},
         {"library"},
-        {"batches", "linear_algebra", "quadrature"},
+        {"batches", "linear_algebra", "quadrature", "special"},
         {"newton", "neuron_moments", "crossings", "chebyshev"},
     ],
     "theory": [

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from firststep.numerics.library import Library, library_of
+from firststep.evaluation import PLAIN
+from firststep.evaluation import evaluate as evaluate
 
 if TYPE_CHECKING:
-    from firststep.typing import Array, Float
-
-    Value: TypeAlias = Float[Array, "*shape"] | float  # of a node: a float of a constant
     Number: TypeAlias = "Expression | float"  # what an expression can be combined with
 
 MAX_PRINTED = 20_000  # characters: a tree that shares subtrees can be exponentially longer in print
@@ -168,21 +166,8 @@ def _power(base: Expression, exponent: Expression) -> Expression:
     return make_node("power", (base,), exponent.value)
 
 
-def _of_library(name: str) -> Callable[..., Value]:
-    return lambda lib, *arguments: getattr(lib.xp, name)(*arguments)
-
-
-_PLAIN = ("exp", "log", "sqrt", "sin", "cos", "tanh", "sinh", "cosh", "arctan", "abs", "sign")
-# Elementary functions: how to evaluate f(u), and df/du in terms of u and f. These rules, the chain
-# rule below and nothing else make every derivative; the tests compare them with JAX's.
-_EVALUATE: dict[str, Callable[..., Value]] = {
-    **{name: _of_library(name) for name in (*_PLAIN, "maximum", "minimum")},
-    "erf": lambda lib, u: lib.special.erf(u),
-    "sigmoid": lambda lib, u: 1 / (1 + lib.xp.exp(-u)),
-    "softplus": lambda lib, u: lib.xp.maximum(u, 0) + lib.xp.log1p(lib.xp.exp(-lib.xp.abs(u))),
-    "relu": lambda lib, u: lib.xp.maximum(u, 0),
-    "heaviside": lambda lib, u: (u > 0).astype(u.dtype),
-}
+# df/du of an elementary function in terms of u and f (``evaluation.EVALUATE`` has f). These rules,
+# the chain rule below and nothing else make every derivative; the tests compare them with JAX's.
 _DERIVATIVE: dict[str, Callable[[Expression, Expression], Expression]] = {
     "exp": lambda u, f: f,
     "log": lambda u, f: 1 / u,
@@ -252,7 +237,7 @@ WRAPPED = ("centered", "normalized")  # operations that print their argument by 
 TWO_ARGUMENTS = {"maximum": _elementary("maximum"), "minimum": _elementary("minimum")}
 CONSTANTS = {"pi": math.pi, "e": math.e}
 _UFUNCS: dict[str, Callable[..., Expression]] = {
-    **{name: _elementary(name) for name in (*_PLAIN, "erf", "maximum", "minimum") if name != "abs"},
+    **{name: _elementary(name) for name in (*PLAIN, "erf", "maximum", "minimum") if name != "abs"},
     "absolute": _elementary("abs"),
     "fabs": _elementary("abs"),
     "expit": _elementary("sigmoid"),
@@ -281,61 +266,6 @@ def walk(expression: Expression) -> Iterator[Expression]:
             seen.add(id(node))
             stack.append((node, True))
             stack.extend((each, False) for each in node.arguments)
-
-
-def evaluate(
-    expressions: Sequence[Expression], z: Float[Array, "*shape"], lib: Library | None = None
-) -> list[Float[Array, "*shape"]]:
-    """Values of several expressions at the array ``z``; common subexpressions are computed once."""
-    lib = library_of(z) if lib is None else lib
-    computed: dict[int, Value] = {}
-    for root in expressions:
-        for node in walk(root):
-            if id(node) not in computed:
-                arguments = [computed[id(each)] for each in node.arguments]
-                computed[id(node)] = _evaluate_node(node, arguments, z, lib)
-    return [_as_array(computed[id(root)], z, lib) for root in expressions]
-
-
-def _as_array(value: Value, z: Float[Array, "*shape"], lib: Library) -> Float[Array, "*shape"]:
-    return lib.xp.full(z.shape, value, dtype=z.dtype) if isinstance(value, float) else value
-
-
-def _evaluate_node(
-    node: Expression, arguments: list[Value], z: Float[Array, "*shape"], lib: Library
-) -> Value:
-    operation = node.operation
-    if operation == "z":
-        return z
-    if operation == "constant":
-        return node.value
-    if operation == "add":
-        return arguments[0] + arguments[1]
-    if operation == "multiply":
-        return arguments[0] * arguments[1]
-    if operation == "divide":
-        return arguments[0] / arguments[1]
-    if operation == "power":
-        u, exponent = arguments[0], node.value
-        is_small = exponent == int(exponent) and 2 <= exponent <= 64
-        return _integer_power(u, int(exponent)) if is_small else u**exponent
-    if operation == "centered":
-        return arguments[0] - node.value
-    if operation == "normalized":
-        return arguments[0] / node.value
-    return _EVALUATE[operation](lib, *(_as_array(each, z, lib) for each in arguments))
-
-
-def _integer_power(u: Value, exponent: int) -> Value:
-    """u**k by squaring: several times faster than a general power."""
-    while not exponent & 1:
-        u, exponent = u * u, exponent >> 1
-    result = u
-    while exponent := exponent >> 1:
-        u = u * u
-        if exponent & 1:
-            result = result * u
-    return result
 
 
 def differentiate(expression: Expression) -> Expression:

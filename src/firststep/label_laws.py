@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from firststep.errors import InvalidParameter, nearest
 from firststep.numerics.library import library_of
+from firststep.numerics.special import sigmoid
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -47,7 +48,7 @@ class LabelLaw:
         library = library_of(signal)
         xp, above = library.xp, signal - threshold
         if self.kind == "logit":
-            sure = library.special.expit(self.slope * above)
+            sure = sigmoid(self.slope * above)
         else:
             # without noise a jump; a division by zero is never asked for
             smooth = library.special.ndtr(above / xp.where(noise > 0, noise, 1.0))

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy  # whose parts load when they are used: special takes a twentieth of the import
 
 from firststep.checks import choice, whole
 from firststep.compare import at_size
@@ -159,7 +159,7 @@ class LayerCheck(Shown):
             return UNRELIABLE
         if self.solved == 1:
             return UNDECIDED
-        limit = stdtrit(self.solved - 1, (1 + LEVEL) / 2)
+        limit = scipy.special.stdtrit(self.solved - 1, (1 + LEVEL) / 2)
         if abs(self.relative) > TOLERANCE:
             return DIFFERS if self.standard_error == 0 or abs(self.z) > limit else UNDECIDED
         is_known = limit * self.standard_error <= TOLERANCE * self.mean

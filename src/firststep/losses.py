@@ -30,6 +30,7 @@ import numpy as np
 from firststep.checks import number
 from firststep.errors import InvalidParameter, nearest
 from firststep.numerics.library import library_of
+from firststep.numerics.special import sigmoid, softplus
 from firststep.registry import Registry
 
 if TYPE_CHECKING:
@@ -221,13 +222,13 @@ class Logistic(Loss):
     is_margin = True
 
     def value(self, y: Float[Array, "*s"], f: Float[Array, "*s"]) -> Float[Array, "*s"]:
-        return library_of(f).xp.logaddexp(0.0, -y * f)
+        return softplus(-y * f)
 
     def slope(self, y: Float[Array, "*s"], f: Float[Array, "*s"]) -> Float[Array, "*s"]:
-        return -y * _sigmoid(-y * f)
+        return -y * sigmoid(-y * f)
 
     def curvature(self, y: Float[Array, "*s"], f: Float[Array, "*s"]) -> Float[Array, "*s"]:
-        return _sigmoid(f) * _sigmoid(-f)
+        return sigmoid(f) * sigmoid(-f)
 
     def score(
         self, y: Float[Array, "*s"], f0: Float[Array, "*s"], leverage: Float[Array, "*s"]
@@ -237,7 +238,7 @@ class Logistic(Loss):
         u = _logistic_point(*lib.frozen((q, half)))
         if not lib.is_numpy:
             u = u - _logistic_step(u, q, half)
-        tail = _sigmoid(-u)
+        tail = sigmoid(-u)
         bend = tail * (1 - tail) / 2
         return Score(y * tail / 2, bend / (1 + leverage * bend), y * u)
 
@@ -320,10 +321,6 @@ class SquaredHinge(Loss):
         return -leverage
 
 
-def _sigmoid(u: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    return library_of(u).special.expit(u)
-
-
 def _logistic_point(q: Float[Array, "*s"], half: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """Halley's method for u = q + half sigmoid(-u), where u > 0; elsewhere -u is what u is at
     -q - half. It begins below u, where Newton's method is monotone too: from the middle that can
@@ -338,7 +335,7 @@ def _logistic_point(q: Float[Array, "*s"], half: Float[Array, "*s"]) -> Float[Ar
     if xp is not np or above.max(initial=0.0) > 1:
         u = xp.maximum(u, xp.where(above > 1, scale - xp.log(xp.maximum(above, 1.0)), 0.0))
     for _ in range(_PROXIMAL_STEPS):
-        tail = _sigmoid(-u)
+        tail = sigmoid(-u)
         value, bend = u - near - half * tail, half * tail * (1 - tail)
         move = value / (1 + bend + value * bend * (0.5 - tail) / (1 + bend))
         u = xp.maximum(0.0, u - move)
@@ -351,7 +348,7 @@ def _logistic_step(
     u: Float[Array, "*s"], q: Float[Array, "*s"], half: Float[Array, "*s"]
 ) -> Float[Array, "*s"]:
     """Newton's, whose derivative is that of u where it has arrived."""
-    tail = _sigmoid(-u)
+    tail = sigmoid(-u)
     return (u - q - half * tail) / (1 + half * tail * (1 - tail))
 
 

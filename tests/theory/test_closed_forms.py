@@ -5,6 +5,8 @@ brute force.
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -591,6 +593,24 @@ def test_tau_star_by_brute_force(student: str, teacher: str) -> None:
     assert found.value <= values.min() + 1e-7
     assert abs(found.minimiser) == pytest.approx(abs(fine[np.argmin(values)]), abs=0.015)
     assert 0 < found.error < 1e-10
+
+
+@pytest.mark.parametrize("student", ["relu", "gelu", "softplus", "abs", "hermite2"])
+def test_of_two_signs_the_positive(student: str) -> None:
+    """An even teacher sees kappa and -kappa alike; which is lower is rounding."""
+    for teacher in ("hermite2", "cos(z)", "abs(z)"):
+        assert tau_star(student, teacher).minimiser >= 0
+
+
+def test_tau_star_loads_no_heavy_parts_of_scipy() -> None:
+    """It is part of what the first prediction of a process prints."""
+    program = (
+        "import sys; from firststep.theory.closed_forms.bound import tau_star; "
+        "tau_star('tanh', 'sin'); "
+        "print([name for name in ('scipy.interpolate', 'scipy.optimize') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_tau_star_with_known_minima() -> None:

@@ -13,11 +13,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
+import scipy  # whose parts load when they are used: special takes a twentieth of the import
 
 from firststep.checks import real_array
 from firststep.errors import InvalidParameter
 from firststep.inputs.law import LAWS, Held, InputLaw
+from firststep.numerics.special import erf
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -53,7 +54,7 @@ class Uniform(InputLaw):
     kind, meaning = "uniform", "entries uniform in [-sqrt 3, sqrt 3], i.i.d."
 
     def rows(self, block: Block) -> Float[Array, "rows d"]:
-        return math.sqrt(3) * block.special.erf(block.entries() * math.sqrt(0.5))
+        return math.sqrt(3) * erf(block.entries() * math.sqrt(0.5))
 
 
 @LAWS.add

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+import scipy  # whose parts load when they are used: special takes a twentieth of the import
 from numpy.polynomial import chebyshev
-from scipy.special import ndtr
 
 from firststep.numerics.quadrature import shifted_moments
 
@@ -143,7 +143,7 @@ def _bent_moments(bent: _Bent, shift: Float[Array, "K N"], scale: Float[Array, "
     """
     a, bend = shift - bent.kink, bent.right - bent.left
     t = a / scale
-    below, density = ndtr(t), np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
+    below, density = scipy.special.ndtr(t), np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
     positive = a * below + scale * density
     square = (a * a + scale * scale) * below + a * scale * density
     scatter = square - positive**2 - (scale * below) ** 2

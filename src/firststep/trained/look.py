@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy  # whose parts load when they are used: special takes a twentieth of the import
 
 from firststep.results import plain
 from firststep.trained import noise
@@ -249,4 +249,4 @@ def _chance(length: int, pairs: int) -> float:
     """Squares of a component of a random unit vector are Beta(1/2, (length - 1)/2)."""
     if length < 2:
         return 1.0
-    return float(betaincinv(0.5, (length - 1) / 2, (1 - noise.LEVEL) ** (1 / pairs)))
+    return float(scipy.special.betaincinv(0.5, (length - 1) / 2, (1 - noise.LEVEL) ** (1 / pairs)))

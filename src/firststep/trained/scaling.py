@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtrc
+import scipy  # whose parts load when they are used: special takes a twentieth of the import
 
 from firststep.trained.noise_fit import noise_fit
 from firststep.trained.outliers import Outlier
@@ -70,7 +70,7 @@ def is_even(singular: Singular, count: int) -> bool:
     for axis in (0, 1):
         sizes = squares.mean(axis=axis) / variance
         total = float(((sizes - 1) ** 2).sum()) * squares.shape[axis] / spread
-        if chdtrc(len(sizes) - 1, total) < _EVEN:
+        if scipy.special.chdtrc(len(sizes) - 1, total) < _EVEN:
             return False
     return True
 

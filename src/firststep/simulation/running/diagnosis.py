@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
+import scipy  # whose parts load when they are used: special takes a twentieth of the import
 
 from firststep.checks import whole
 from firststep.errors import InvalidParameter

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy  # whose parts load when they are used: interpolate and optimize take long
 
 from firststep.activations import Activation, activation
 from firststep.checks import number
@@ -18,8 +17,6 @@ from firststep.problem import Problem
 from firststep.theory.step import refuse_other_losses
 
 if TYPE_CHECKING:
-    from scipy.interpolate import PPoly
-
     from firststep.typing import Array, Float
 
 
@@ -62,14 +59,15 @@ def tau_star(student: object, teacher: object) -> TauStar:
     )
 
 
-_TABLE_REACH, _TABLE_STEP = 32, 1 / 32
+_TABLE_REACH, _TABLE_STEP = 32, 1 / 8
+_TERMS = 11  # of Taylor's there: coarser grids need more of them, finer ones take longer to fill
 _TAIL_NODES, _TAIL_WEIGHTS = np.polynomial.hermite_e.hermegauss(12)
 
 
 @lru_cache(maxsize=256)
 def _tau_star(student: Activation, teacher: Activation) -> TauStar:
     scale = teacher.moments.second_moment + student.moments.second_moment
-    table = _smoothed_table(student)
+    table = _Smoothed(student)
     misfit, finer = (_Misfit(student, teacher, table, density) for density in (1, 2))
     positive = np.concatenate([np.arange(0.25, 12, 0.25), np.geomspace(12, 1e4, 25)])
     grid = np.concatenate([-positive[::-1], [0.0], positive])
@@ -81,9 +79,9 @@ def _tau_star(student: Activation, teacher: Activation) -> TauStar:
         found = [misfit.minimum(grid[i - 1], grid[i + 1]) for i in deepest]
         found += [0.0, grid[0], grid[-1], math.inf, -math.inf]
         depth = {kappa: misfit(kappa) for kappa in found}
-        # Of equally good ones the smallest, and the positive of two signs.
+        # Of equally good ones the smallest, and the positive of two signs (but for rounding).
         good = [kappa for kappa in found if depth[kappa] <= min(depth.values()) + 1e-12 * scale]
-        kappa = float(min(good, key=lambda kappa: (abs(kappa), kappa < 0)))
+        kappa = float(min(good, key=lambda kappa: (float(f"{abs(kappa):.8g}"), kappa < 0)))
         value, other = finer(kappa), misfit(kappa, use_table=False)
     error = abs(value - other) + 1e-15 * scale
     if abs(kappa) == grid[-1] or not error <= 1e-8 * scale:
@@ -96,7 +94,7 @@ class _Misfit:
     """E[(s*(x) - F(kappa x))^2] by a fixed rule in x, graded towards 0 for large kappa."""
 
     def __init__(
-        self, student: Activation, teacher: Activation, table: PPoly, density: int
+        self, student: Activation, teacher: Activation, table: _Smoothed, density: int
     ) -> None:
         self.student, self.table = student, table
         near = 2.0 ** (-np.arange(2 * density, 14 * density + 1) / density)
@@ -133,7 +131,7 @@ class _Misfit:
 
     def smoothed(self, t: Float[Array, " t"], order: int = 0) -> Float[Array, " t"]:
         """F, or its derivative of order 1 or 2: from the table, or by Gauss-Hermite beyond it."""
-        values: Float[Array, " t"] = self.table(np.clip(t, -_TABLE_REACH, _TABLE_REACH), nu=order)
+        values: Float[Array, " t"] = self.table(np.clip(t, -_TABLE_REACH, _TABLE_REACH), order)
         if np.any(far := np.abs(t) > _TABLE_REACH):
             hermite = np.polynomial.hermite_e.hermeval(_TAIL_NODES, np.eye(3)[order])
             weights = _TAIL_WEIGHTS * hermite / math.sqrt(2 * math.pi)
@@ -141,12 +139,20 @@ class _Misfit:
         return values
 
     def minimum(self, left: float, right: float) -> float:
-        """The lowest point of a valley: Brent's method, then Newton steps while they help."""
-        options = {"xatol": 1e-5 * (right - left)}
-        found = scipy.optimize.minimize_scalar(
-            self, bounds=(left, right), method="bounded", options=options
-        )
-        kappa = float(found.x)
+        """The lowest point of a valley: golden sections, then Newton steps while they help."""
+        golden, ends = (math.sqrt(5) - 1) / 2, 1e-5 * (right - left)
+        low, high = right - golden * (right - left), left + golden * (right - left)
+        at_low, at_high = self(low), self(high)
+        while right - left > ends:
+            if at_low <= at_high:
+                right, high, at_high = high, low, at_low
+                low = right - golden * (right - left)
+                at_low = self(low)
+            else:
+                left, low, at_low = low, high, at_high
+                high = left + golden * (right - left)
+                at_high = self(high)
+        kappa = low if at_low <= at_high else high
         value = self(kappa)
         for _ in range(4):
             t = kappa * self.x
@@ -159,19 +165,36 @@ class _Misfit:
         return kappa
 
 
-def _smoothed_table(student: Activation) -> PPoly:
-    """F(t) = integral of s(y) exp(-(y - t)^2/2)/sqrt(2 pi), |t| <= 32, as a spline: analytic."""
-    reach, block = 9.0, int(4 / _TABLE_STEP)
-    t = np.arange(-_TABLE_REACH, _TABLE_REACH + _TABLE_STEP, _TABLE_STEP)
-    edges = np.arange(t[0] - reach, t[-1] + reach + 0.25, 0.25)
-    kinks = [kink for kink in student.kinks if abs(kink) < edges[-1]]
-    y, weights = panels(np.unique(np.concatenate([edges, kinks])), 10)
-    weighted = student.evaluate(y) * weights / math.sqrt(2 * math.pi)
-    values = np.empty_like(t)
-    for start in range(0, t.size, block):
-        here = t[start : start + block]
-        close = slice(*np.searchsorted(y, [here[0] - reach, here[-1] + reach]))
-        bell = np.exp(-((y[close] - here[:, None]) ** 2) / 2)
-        values[start : start + block] = bell @ weighted[close]
-    spline = scipy.interpolate.make_interp_spline(t, values, k=7)
-    return scipy.interpolate.PPoly.from_spline(spline)
+class _Smoothed:
+    """F(t) = E s(t + z), |t| <= 32, by its Taylor polynomial at the nearest point of a grid.
+
+    F is analytic: F^(m)(t) = E[s(t + z) He_m(z)] is at most sqrt(m! E s(t + z)^2), and
+    half a step to the power 11 leaves 1e-17 of that root.
+    """
+
+    def __init__(self, student: Activation) -> None:
+        reach, block = 9.0, int(4 / _TABLE_STEP)
+        t = np.arange(-_TABLE_REACH, _TABLE_REACH + _TABLE_STEP, _TABLE_STEP)
+        edges = np.arange(t[0] - reach, t[-1] + reach + 0.25, 0.25)
+        kinks = [kink for kink in student.kinks if abs(kink) < edges[-1]]
+        y, weights = panels(np.unique(np.concatenate([edges, kinks])), 10)
+        weighted = student.evaluate(y) * weights / math.sqrt(2 * math.pi)
+        self.coefficients = np.empty((_TERMS, t.size))  # F^(m)/m!
+        for start in range(0, t.size, block):
+            here = t[start : start + block]
+            close = slice(*np.searchsorted(y, [here[0] - reach, here[-1] + reach]))
+            z = y[close] - here[:, None]
+            before, term = np.zeros_like(z), np.exp(-(z**2) / 2)  # He_m(z)/m! times the bell
+            for m in range(_TERMS):
+                self.coefficients[m, start : start + block] = term @ weighted[close]
+                before, term = term, (z * term - before) / (m + 1)
+
+    def __call__(self, t: Float[Array, " t"], order: int) -> Float[Array, " t"]:
+        """F, or its derivative of some order."""
+        places = np.rint((t + _TABLE_REACH) / _TABLE_STEP)
+        short = t - (places * _TABLE_STEP - _TABLE_REACH)
+        near = self.coefficients[:, places.astype(int)]
+        found = np.zeros_like(t)
+        for m in range(_TERMS - 1, order - 1, -1):
+            found = found * short + math.perm(m, order) * near[m]
+        return found
