@@ -204,8 +204,8 @@ class Network:
             total += gradients.T @ gradients
         return total
 
-    def fit(self, sample: Sample, plan: Plan) -> Layer:
-        """The redraws and the readout of a plan, on these rows."""
+    def root(self, sample: Sample, plan: Plan) -> Root:
+        """R after the redraws of a plan on these rows."""
         columns, count = sample.inputs.shape[1], sample.total
         root = np.eye(columns) / math.sqrt(columns)
         for place in plan.ridges[:-1]:
@@ -214,6 +214,11 @@ class Network:
             _, readout, _ = self._solved(sample, weights, (lower, place))
             moments = self.moments(sample, weights, readout)
             root = learned_root(moments, count, plan.is_diagonal)
+        return root
+
+    def fit(self, sample: Sample, plan: Plan) -> Layer:
+        """The redraws and the readout of a plan, on these rows."""
+        root = self.root(sample, plan)
         weights = self.weights(root, plan.scale, self.widths.readout)
         ridge, readout, penalty = self._solved(sample, weights, (plan.ridges[-1],))
         return Layer(weights, root, readout, ridge.centre, ridge.offset, penalty)
