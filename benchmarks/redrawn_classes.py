@@ -1,9 +1,9 @@
 """OneStepClassifier() beside other classifiers and xRFM: ``python benchmarks/redrawn_classes.py``.
 
 Prints the tables of docs/estimators.md, "Classes": seven sets that nothing was chosen by, then
-those that the defaults were chosen by. As with benchmarks/redraws.py the column of xRFM is there
-under a Python that has it (``pip install xrfm==0.4.5``). Half an hour on one idle core; the argument
-``compared`` or ``chosen`` is one of the two.
+those that the defaults were chosen by (``compared`` or ``chosen`` as an argument: one of the two).
+As with benchmarks/redraws.py the column of xRFM is there under a Python that has it
+(``pip install xrfm==0.4.5``). Half an hour on one idle core.
 """
 
 from __future__ import annotations

@@ -167,8 +167,6 @@ class OneStepClassifier(ClassifierMixin, Redrawing):
         inputs, labels = self._accepted(X, y, ensure_min_samples=2)
         weights = self._weights_of(sample_weight, inputs)
         used, classes = weights > 0, Classes(has_constant=True)
-        if not used.any():
-            raise InvalidParameter("sample_weight", "positive for at least 2 rows", "no such row")
         classes.add(labels[used])
         classes.finish()
         codes = np.searchsorted(classes.values, labels[used])
