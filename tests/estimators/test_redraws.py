@@ -270,7 +270,7 @@ def test_pipelines_searches_copies_and_tables() -> None:
 def test_what_the_default_is() -> None:
     """Redraws where they can be done; a step of the theory with a width, a stream or a loss."""
     x, y = two_directions(60, d=3)
-    assert OneStepRegressor(random_state=0).fit(x, y).weights_.shape == (3, 500)
+    assert OneStepRegressor(random_state=0).fit(x, y).weights_.shape == (3, 2000)
     for options in ({"width": 20}, {"step": 0}, {"loss": "huber"}, {"dtype": "float32"}):
         model = OneStepRegressor(random_state=0, ridges=[0.1], **options).fit(x, y)
         assert model.steps_ == 1

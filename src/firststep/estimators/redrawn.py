@@ -8,6 +8,7 @@ the rows does not matter.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,8 +82,9 @@ def prepared(
     targets: Float[Array, "n T"],
     weights: Float[Array, " n"],
     asked: Asked,
+    auto: Callable[[int], Widths],
 ) -> Ready:
-    """Rows merged and in standard units, and the draw."""
+    """Rows merged and in standard units, and the draw; ``auto`` has the widths for so many rows."""
     inputs, targets, weights = merged(inputs, targets, weights)
     mean, scale, varying = _units(inputs, weights, "X")
     target_mean, target_scale, _ = _units(targets, weights, "y")
@@ -94,7 +96,7 @@ def prepared(
     sample = Sample(
         ((inputs - mean) / scale)[:, varying], (targets - target_mean) / target_scale, weights
     )
-    widths = Widths.auto(len(inputs)) if asked.width is None else Widths.given(asked.width)
+    widths = auto(len(inputs)) if asked.width is None else Widths.given(asked.width)
     _check_memory(sample, widths)
     rng = np.random.default_rng(asked.seed)
     draw = orthogonal_draw(rng, int(varying.sum()), widths.readout, asked.biases)
@@ -109,7 +111,7 @@ def fit_redrawn(
     asked: Asked,
 ) -> Redrawn:
     """Search and fit on all rows."""
-    ready = prepared(inputs, targets, weights, asked)
+    ready = prepared(inputs, targets, weights, asked, Widths.auto)
     with np.errstate(all="ignore"):  # overflow is found by its results
         plan, _ = search(ready.network, held_out(ready.sample, ready.rng))
         layer = ready.network.fit(ready.sample, plan)

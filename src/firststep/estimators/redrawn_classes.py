@@ -17,7 +17,7 @@ import numpy as np
 from firststep.estimators.class_search import Chosen, Part, choose, make_fit, penalties
 from firststep.estimators.redraw_search import held_out, search
 from firststep.estimators.redrawn import Asked, Ready, Redrawn, prepared
-from firststep.estimators.redraws import Layer
+from firststep.estimators.redraws import Layer, Widths
 
 if TYPE_CHECKING:
     from firststep.estimators.redraw_search import Parts, Searched
@@ -46,14 +46,15 @@ def fit_classes(
     loss: Loss,
 ) -> Classified:
     """Search and fit on all rows; ``asked.ridges`` are those of the readout."""
-    ready = prepared(inputs, 2 * labels - 1, weights, replace(asked, ridges=None))
+    asked, ridges = replace(asked, ridges=None), asked.ridges
+    ready = prepared(inputs, 2 * labels - 1, weights, asked, Widths.of_classes)
     with np.errstate(all="ignore"):  # overflow is found by its results
         known = _labels(ready, ready.sample.targets)
         codes = known[:, 0] if known.shape[1] == 1 else np.argmax(known, axis=1)
         parts = held_out(ready.sample, ready.rng, codes.astype(int))
         searched = search(ready.network, parts)
-        chosen = choose(_layers(ready, parts, searched), loss, asked.ridges)
-        layer = _fit(ready, searched, chosen, loss, asked.ridges)
+        chosen = choose(_layers(ready, parts, searched), loss, ridges)
+        layer = _fit(ready, searched, chosen, loss, ridges)
     found = Redrawn(layer, searched.plan, ready.network.draw, ready.units, ready.sample.total)
     return Classified(found, chosen)
 
