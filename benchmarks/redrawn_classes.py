@@ -250,7 +250,7 @@ METHODS: dict[str, Callable[[int, int], Any]] = {
 }
 if xRFM is not None:
     METHODS["xRFM"] = lambda seed, d: XrfmClasses(seed)
-FEW = ("redraws", "one step", "logistic", "xRFM")  # on the data that the defaults were chosen by
+FEW = ("redraws", "logistic", "xRFM")  # on the data that the defaults were chosen by
 
 
 def judged(model: Any, tests: Array, truth: Array) -> tuple[float, float]:

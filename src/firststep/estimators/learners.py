@@ -50,8 +50,7 @@ class OneStepRegressor(RegressorMixin, Redrawing):
     the rules, a comparison with other regressors and the limits.
 
     Args:
-        width: N, the number of neurons. auto: with redraws four times the number of distinct rows,
-            but at least 500 and at most 2000; otherwise 512.
+        width: N, the number of neurons. auto: 2000 with redraws, otherwise 512.
         student: the activation s: a name, an expression in z, or a function, as for ``activation``.
         step: etat, or auto: of 0 (random features) and six sizes that change the pre-activations by
             1/4 to 8 times their own size, the one which, with its best ridge, has the least
