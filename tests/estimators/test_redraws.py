@@ -150,7 +150,7 @@ def test_rows_are_held_out_once_at_most(count: int) -> None:
 def test_widths_by_the_number_of_rows() -> None:
     """Few rows are searched with 500 neurons all the same, but for classes."""
     assert Widths.auto(130) == Widths(500, 500, 2000)
-    assert Widths.auto(700) == Widths(500, 700, 2000)
+    assert Widths.auto(700) == Widths(700, 700, 2000)
     assert Widths.auto(10**5) == Widths.of_classes(10**5) == Widths(1000, 1000, 2000)
     assert Widths.of_classes(130) == Widths(250, 250, 520)
     assert Widths.of_classes(30) == Widths(250, 250, 500)
