@@ -87,8 +87,8 @@ def are_wrong(outputs: Float[Array, "n K"], labels: Float[Array, "n K"]) -> Bool
 
 def present(labels: Float[Array, "n K"]) -> Bool[Array, " K"]:
     """The columns of classes that have rows; of a single column, whether both have."""
-    found = labels.any(axis=0)
-    return found & ~labels.all(axis=0) if labels.shape[1] == 1 else found
+    found = np.asarray(labels.any(axis=0))
+    return np.asarray(found & ~labels.all(axis=0)) if labels.shape[1] == 1 else found
 
 
 class _Tried:
