@@ -296,8 +296,8 @@ def report(
             cells = [f"{v.mean():.{digits}f} ± {spread(v):.{digits}f}" for v in row]
             rows.append((name, [*cells, f"{last.mean():+.{digits}f} ± {spread(last):.{digits}f}"]))
         table([*names, f"redraws − {names[-1]}"], iter(rows))
-    ratios = np.median(found[2] / found[2][:, :1], axis=-1)
-    print("fit seconds over those of redraws, all choices included (median)\n")
+    ratios = np.median(found[2] / found[2][:, -1:], axis=-1)
+    print(f"CPU seconds of fits over those of {names[-1]}, all choices included (median)\n")
     table(names, ((name, [f"{r:.2g}" for r in ratios[i]]) for i, name in enumerate(data)))
 
 
