@@ -120,12 +120,13 @@ ROOMS: dict[str, list[set[str]]] = {
         {"spectra"},
     ],
     "estimators": [
-        {"kernel", "targets", "weighted_ridge"},
-        {"ridge_path", "rows"},
+        {"class_fits", "kernel", "targets", "weighted_ridge"},
+        {"ridge_path", "rows", "softmax_ridge"},
         {"fits"},
-        {"loss_fit", "training", "redraws"},
+        {"class_search", "loss_fit", "training", "redraws"},
         {"redraw_search"},
         {"base", "redrawn"},
+        {"redrawing", "redrawn_classes"},
         {"classifier", "learners"},
     ],
     "trained": [

@@ -37,7 +37,14 @@ from firststep.losses import loss_of
 from firststep.simulation.fit.convex import Fit
 from firststep.simulation.randomness import HostDraws
 from tests.backends import jax, jnp, needs_jax
-from tests.estimators.helpers import GENERIC, plain_start, plain_step, streamed, teacher_data
+from tests.estimators.helpers import (
+    GENERIC,
+    expected_failures,
+    plain_start,
+    plain_step,
+    streamed,
+    teacher_data,
+)
 
 Array = np.ndarray[Any, Any]
 RIDGES = np.geomspace(1e-2, 10, 4)
@@ -456,14 +463,19 @@ def test_single_precision_is_close() -> None:
         ),
         OneStepClassifier(width=6, loss="hinge", step=1.0, ridges=(0.1, 1.0)),
         OneStepClassifier(width=6, loss="square", intercept=False, refit="none", ridges=(0.1, 1.0)),
-    ]
+        OneStepClassifier(width=40, steps="auto"),
+    ],
+    expected_failed_checks=expected_failures,
 )
 def test_what_scikit_learn_asks_of_classifiers(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks([OneStepClassifier(), OneStepClassifier(loss="hinge", width=20)])
+@parametrize_with_checks(
+    [OneStepClassifier(), OneStepClassifier(512), OneStepClassifier(loss="hinge", width=20)],
+    expected_failed_checks=expected_failures,
+)
 def test_what_scikit_learn_asks_of_the_defaults(estimator: Any, check: Any) -> None:
     check(estimator)
 

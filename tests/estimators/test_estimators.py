@@ -548,11 +548,11 @@ def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> Non
     page = (Path(__file__).parents[2] / "docs" / "estimators.md").read_text()
     scope: dict[str, Any] = {}
     examples = re.findall(r"^```python\n(.*?)^```", page, flags=re.S | re.M)
-    assert len(examples) == 5
+    assert len(examples) == 6
     for code in examples:
         exec(compile(code, "estimators.md", "exec"), scope)
     words = capsys.readouterr().out.splitlines()
-    assert len(words) == 8
+    assert len(words) == 9
     for line in words:
         assert line[:12] in page  # numbers to two digits
 

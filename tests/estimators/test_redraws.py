@@ -147,6 +147,15 @@ def test_rows_are_held_out_once_at_most(count: int) -> None:
     assert len(parts) == {2: 2, 3: 3, 10: 5, 130: 5, 500: 2, 2000: 1}[count]
 
 
+def test_widths_by_the_number_of_rows() -> None:
+    """Few rows are searched with 500 neurons all the same, but for classes."""
+    assert Widths.auto(130) == Widths(500, 500, 2000)
+    assert Widths.auto(700) == Widths(700, 700, 2000)
+    assert Widths.auto(10**5) == Widths.of_classes(10**5) == Widths(1000, 1000, 2000)
+    assert Widths.of_classes(130) == Widths(250, 250, 520)
+    assert Widths.of_classes(30) == Widths(250, 250, 500)
+
+
 def test_redraws_find_two_directions() -> None:
     x, y = two_directions(800)
     tests, truth = two_directions(2000, 1)
@@ -270,7 +279,7 @@ def test_pipelines_searches_copies_and_tables() -> None:
 def test_what_the_default_is() -> None:
     """Redraws where they can be done; a step of the theory with a width, a stream or a loss."""
     x, y = two_directions(60, d=3)
-    assert OneStepRegressor(random_state=0).fit(x, y).weights_.shape == (3, 500)
+    assert OneStepRegressor(random_state=0).fit(x, y).weights_.shape == (3, 2000)
     for options in ({"width": 20}, {"step": 0}, {"loss": "huber"}, {"dtype": "float32"}):
         model = OneStepRegressor(random_state=0, ridges=[0.1], **options).fit(x, y)
         assert model.steps_ == 1

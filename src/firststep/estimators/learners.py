@@ -7,24 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
-from sklearn.utils.validation import _check_sample_weight
 
-from firststep.activations import activation
-from firststep.checks import number
 from firststep.errors import InvalidParameter
-from firststep.estimators.base import RIDGES_EXACT, RIDGES_FITTED, Batches, OneStep, loss_among
+from firststep.estimators.base import RIDGES_EXACT, RIDGES_FITTED, OneStep, loss_among
 from firststep.estimators.fits import ReadoutFit, RidgeFit
 from firststep.estimators.kernel import Kernel
 from firststep.estimators.loss_fit import LossFit
-from firststep.estimators.redrawn import (
-    BIASES,
-    Asked,
-    Redrawn,
-    fit_redrawn,
-    initial_of,
-    moments_of,
-    ridge_of,
-)
+from firststep.estimators.redrawing import Redrawing
+from firststep.estimators.redrawn import fit_redrawn
 from firststep.estimators.rows import Rows
 from firststep.estimators.targets import Numbers, RobustNumbers, Targets
 from firststep.estimators.training import Settings, Trained
@@ -36,16 +26,11 @@ if TYPE_CHECKING:
 # Residuals beyond this many robust standard deviations count with their absolute value: 95 % of
 # the efficiency of least squares with Gaussian noise (Huber 1964).
 DELTA = 1.345
-WIDTH = 512  # of a one-step network with width="auto"
 LOSSES = ("square", "huber", "quantile")
 LOSSES_ALLOWED = "square, huber, huber:DELTA or quantile:THETA"
 
 
-def _is_auto(value: object) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-class OneStepRegressor(RegressorMixin, OneStep):
+class OneStepRegressor(RegressorMixin, Redrawing):
     """Ridge regression on the features of a two-layer network whose first layer has learned.
 
     Without arguments, the regressor to use: ``steps="auto"`` draws the first layer anew from the
@@ -65,8 +50,7 @@ class OneStepRegressor(RegressorMixin, OneStep):
     the rules, a comparison with other regressors and the limits.
 
     Args:
-        width: N, the number of neurons. auto: with redraws four times the number of distinct rows,
-            but at least 500 and at most 2000; otherwise 512.
+        width: N, the number of neurons. auto: 2000 with redraws, otherwise 512.
         student: the activation s: a name, an expression in z, or a function, as for ``activation``.
         step: etat, or auto: of 0 (random features) and six sizes that change the pre-activations by
             1/4 to 8 times their own size, the one which, with its best ridge, has the least
@@ -117,8 +101,6 @@ class OneStepRegressor(RegressorMixin, OneStep):
     inputs), ``mean_``, ``scale_``, ``n_features_in_`` and ``feature_names_in_``.
     """
 
-    _with_readout = True
-
     def __init__(
         self,
         width: object = "auto",
@@ -157,93 +139,29 @@ class OneStepRegressor(RegressorMixin, OneStep):
         self.loss = loss
         self.biases = biases
 
-    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Train on inputs ``X`` (samples x columns) and targets ``y``.
+    @property
+    def _otherwise(self) -> str:
+        return "a whole number of steps, a loss or a backend"
 
-        With redraws ``y`` may have several columns and ``sample_weight`` says how many rows each
-        row stands for; all is in memory at once. Otherwise data are read in blocks of rows, and
-        both may be mapped from a file.
-        """
-        if self._redraws():
-            return self._fit_redraws(X, y, sample_weight)
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-            if not (len(weights) and weights[0] > 0 and np.all(weights == weights[0])):
-                allowed = "equal and positive with a whole number of steps, a loss or a backend"
-                hint = "steps='auto' takes others"
-                raise InvalidParameter("sample_weight", allowed, "weights that are not", hint)
-        return super().fit(X, y)
-
-    def fit_stream(self, batches: Batches) -> Self:
-        if _is_auto(self.steps):
-            hint = "redraws need all rows in memory: use fit"
-            raise InvalidParameter("steps", "a whole number with fit_stream", "auto", hint)
-        return super().fit_stream(batches)
-
-    fit_stream.__doc__ = OneStep.fit_stream.__doc__
-
-    def _redraws(self) -> bool:
-        """Whether the first layer is redrawn; refuses what does not go with that."""
-        plain = {
-            "step": _is_auto(self.step),
-            "backend": isinstance(self.backend, str) and self.backend == "numpy",
-            "dtype": isinstance(self.dtype, str) and self.dtype == "float64",
-            "loss": isinstance(self.loss, str) and self.loss.strip().lower() == "square",
-        }
-        if _is_auto(self.steps):
-            only = {"step": "auto", "backend": "numpy", "dtype": "float64", "loss": "square"}
-            for name in (each for each, is_plain in plain.items() if not is_plain):
-                allowed = f"{only[name]} with steps='auto'"
-                raise InvalidParameter(name, allowed, getattr(self, name))
-            return True
-        if self.steps is None and _is_auto(self.width) and all(plain.values()):
-            return True
-        if not _is_auto(self.biases) and number("biases", self.biases, 0.0) > 0:
-            allowed = "auto or 0 with a whole number of steps"
-            raise InvalidParameter("biases", allowed, self.biases, "steps='auto' has biases")
-        return False
-
-    def _width(self) -> int:
-        return WIDTH if _is_auto(self.width) else super()._width()
-
-    def _steps(self) -> int:
-        return 1 if self.steps is None or _is_auto(self.steps) else super()._steps()
+    def _plain(self) -> dict[str, tuple[bool, object]]:
+        is_square = isinstance(self.loss, str) and self.loss.strip().lower() == "square"
+        return {**super()._plain(), "loss": (is_square, "square")}
 
     def _fit_redraws(self, X: object, y: object, sample_weight: object) -> Self:
-        settings, *_ = self._checked()  # under their names, those that redraws have no use for, too
+        asked = self._asked()
         inputs, targets = self._accepted(X, y, ensure_min_samples=2, multi_output=True)
-        weights = _check_sample_weight(
-            sample_weight, inputs, dtype=np.float64, ensure_non_negative=True
-        )
-        asked = Asked(
-            student=activation(self.student, parameter="student"),
-            width=None if _is_auto(self.width) else super()._width(),
-            biases=BIASES if _is_auto(self.biases) else number("biases", self.biases, 0.0),
-            ridges=None if self.ridges is None else settings.ridges,
-            standardize=bool(self.standardize),
-            seed=settings.seed,
-        )
+        weights = self._weights_of(sample_weight, inputs)
         columns = targets[:, None] if targets.ndim == 1 else targets
         found = fit_redrawn(inputs, columns, weights, asked)
-        self._keep_redraws(found, is_single=targets.ndim == 1)
-        return self
-
-    def _keep_redraws(self, found: Redrawn, is_single: bool) -> None:
-        layer, plan = found.layer, found.plan
-        width = layer.weights.shape[1]
-        self.mean_, self.scale_ = found.mean, found.scale
-        self.weights_, self.biases_ = found.placed(layer.weights), found.biases
-        self.moments_, self.stretch_ = moments_of(found), plan.scale
-        self.steps_, self.held_errors_ = plan.redraws, np.array(plan.errors)
-        self.is_diagonal_ = plan.is_diagonal
-        self.ridge_ = ridge_of(found)
-        self._keep_update(initial_of(found), self.weights_)
-        coefficients = layer.readout * found.target_scale
+        self._keep_layer(found)
+        layer, units, width = found.layer, found.units, found.layer.weights.shape[1]
+        coefficients = layer.readout * units.target_scale
         constant = layer.offset - layer.centre @ layer.readout
-        intercept = found.target_mean + found.target_scale * constant
+        intercept = units.target_mean + units.target_scale * constant
+        is_single = targets.ndim == 1
         self.coef_ = math.sqrt(width) * (coefficients[:, 0] if is_single else coefficients.T)
         self.intercept_ = float(intercept[0]) if is_single else intercept
-        self._n_features_out = width
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

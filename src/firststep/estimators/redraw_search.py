@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from firststep.estimators.redraws import Network, Plan, Sample, folds, learned_r
 
 if TYPE_CHECKING:
     from firststep.estimators.redraws import Root
-    from firststep.typing import Array, Float
+    from firststep.typing import Array, Float, Int
 
     Parts = list[tuple[Sample, Sample]]  # rows to fit and rows held out
 
@@ -40,10 +40,16 @@ START, STRIDE = 8, 4  # where the first walk begins on the path, and how it does
 SCALES = (0.03, 64.0)  # a stays between
 
 
-def search(network: Network, sample: Sample, rng: np.random.Generator) -> Plan:
+class Searched(NamedTuple):
+    """A plan and, for every part, the root R of its layer."""
+
+    plan: Plan
+    roots: list[Root]
+
+
+def search(network: Network, parts: Parts) -> Searched:
     """The number of redraws, all of M or its diagonal, the scale and the ridges."""
-    parts = held_out(sample, rng)
-    columns = sample.inputs.shape[1]
+    columns = parts[0][0].inputs.shape[1]
     start = [np.eye(columns) / math.sqrt(columns) for _ in parts]
     first = Look(network, parts, start, 1.0)
     first.walk(min(START, network.ridges - 1), STRIDE)
@@ -65,9 +71,9 @@ def search(network: Network, sample: Sample, rng: np.random.Generator) -> Plan:
     )
     plan = _scaled(network, parts, plan, line)
     rows = sum(test.total for _, test in parts)
-    if plan.error * (1 + DOUBT / rows) < constant_error(parts):
-        return plan
-    return replace(plan, ridges=(network.ridges - 1,), scale=1.0, error=line.errors[0])
+    if not plan.error * (1 + DOUBT / rows) < constant_error(parts):
+        plan = replace(plan, ridges=(network.ridges - 1,), scale=1.0, error=line.errors[0])
+    return Searched(plan, line.roots[plan.redraws])
 
 
 def constant_error(parts: Parts) -> float:
@@ -80,14 +86,21 @@ def constant_error(parts: Parts) -> float:
     return square / total
 
 
-def held_out(sample: Sample, rng: np.random.Generator) -> Parts:
-    """Pairs of rows to fit and rows held out."""
+def held_out(
+    sample: Sample, rng: np.random.Generator, classes: Int[Array, " n"] | None = None
+) -> Parts:
+    """Pairs of rows to fit and rows held out: of every class its share, where there are classes."""
     count = len(sample.inputs)
     order = rng.permutation(count)
     parts = folds(count)
-    pieces = np.array_split(order, min(count, max(parts, round(1 / HELD))))[:parts]
+    pieces = min(count, max(parts, round(1 / HELD)))
+    if classes is None:
+        held = np.array_split(order, pieces)[:parts]
+    else:
+        dealt = order[np.argsort(classes[order], kind="stable")]
+        held = [dealt[place::pieces] for place in range(parts)]
     found = []
-    for piece in pieces:
+    for piece in held:
         fitted = np.ones(count, dtype=bool)
         fitted[piece] = False
         found.append((sample.at(np.flatnonzero(fitted)), sample.at(piece)))

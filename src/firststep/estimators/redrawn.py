@@ -8,14 +8,15 @@ the rows does not matter.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firststep.errors import InvalidParameter, NotEnoughMemory
-from firststep.estimators.redraw_search import search
-from firststep.estimators.redraws import Layer, Network, Plan, Sample, Widths, orthogonal_draw
+from firststep.estimators.redraw_search import held_out, search
+from firststep.estimators.redraws import Draw, Layer, Network, Plan, Sample, Widths, orthogonal_draw
 from firststep.estimators.targets import too_large
 from firststep.simulation.backends import make_backend
 
@@ -39,19 +40,14 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Redrawn:
-    """What a fit gives; the layer is that of the columns that vary, in standard units."""
+class Units:
+    """Means and standard deviations, and which columns are of any use."""
 
-    layer: Layer
-    plan: Plan
-    biases: Float[Array, " N"]
-    directions: Float[Array, "d N"]  # Z of the columns that vary
     varying: Bool[Array, " columns"]
     mean: Float[Array, " columns"]
     scale: Float[Array, " columns"]
     target_mean: Float[Array, " T"]
     target_scale: Float[Array, " T"]
-    total: float  # of the weights
 
     def placed(self, rows: Float[Array, "d ..."]) -> Float[Array, "columns ..."]:
         """Rows of the columns that vary, and 0 for the others."""
@@ -60,13 +56,35 @@ class Redrawn:
         return found
 
 
-def fit_redrawn(
+@dataclass(frozen=True)
+class Redrawn:
+    """What a fit gives; the layer and Z are those of the columns that vary, in standard units."""
+
+    layer: Layer
+    plan: Plan
+    draw: Draw
+    units: Units
+    total: float  # of the weights
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Distinct rows in standard units, their units, and the networks that may be drawn."""
+
+    sample: Sample
+    network: Network
+    rng: np.random.Generator
+    units: Units
+
+
+def prepared(
     inputs: Float[Array, "n d"],
     targets: Float[Array, "n T"],
     weights: Float[Array, " n"],
     asked: Asked,
-) -> Redrawn:
-    """Search and fit on all rows."""
+    auto: Callable[[int], Widths],
+) -> Ready:
+    """Rows merged and in standard units, and the draw; ``auto`` has the widths for so many rows."""
     inputs, targets, weights = merged(inputs, targets, weights)
     mean, scale, varying = _units(inputs, weights, "X")
     target_mean, target_scale, _ = _units(targets, weights, "y")
@@ -78,26 +96,26 @@ def fit_redrawn(
     sample = Sample(
         ((inputs - mean) / scale)[:, varying], (targets - target_mean) / target_scale, weights
     )
-    widths = Widths.auto(len(inputs)) if asked.width is None else Widths.given(asked.width)
+    widths = auto(len(inputs)) if asked.width is None else Widths.given(asked.width)
     _check_memory(sample, widths)
     rng = np.random.default_rng(asked.seed)
     draw = orthogonal_draw(rng, int(varying.sum()), widths.readout, asked.biases)
     network = Network(asked.student, draw, widths, asked.ridges)
+    return Ready(sample, network, rng, Units(varying, mean, scale, target_mean, target_scale))
+
+
+def fit_redrawn(
+    inputs: Float[Array, "n d"],
+    targets: Float[Array, "n T"],
+    weights: Float[Array, " n"],
+    asked: Asked,
+) -> Redrawn:
+    """Search and fit on all rows."""
+    ready = prepared(inputs, targets, weights, asked, Widths.auto)
     with np.errstate(all="ignore"):  # overflow is found by its results
-        plan = search(network, sample, rng)
-        layer = network.fit(sample, plan)
-    return Redrawn(
-        layer=layer,
-        plan=plan,
-        biases=draw.biases,
-        directions=draw.directions,
-        varying=varying,
-        mean=mean,
-        scale=scale,
-        target_mean=target_mean,
-        target_scale=target_scale,
-        total=sample.total,
-    )
+        plan, _ = search(ready.network, held_out(ready.sample, ready.rng))
+        layer = ready.network.fit(ready.sample, plan)
+    return Redrawn(layer, plan, ready.network.draw, ready.units, ready.sample.total)
 
 
 def merged(
@@ -151,11 +169,13 @@ def ridge_of(found: Redrawn) -> float:
 def moments_of(found: Redrawn) -> Float[Array, "columns columns"]:
     """R R^T on all columns, of trace 1: how much each is looked at."""
     product = found.layer.root @ found.layer.root.T
-    both = np.zeros((len(found.varying),) * 2)
-    both[np.ix_(found.varying, found.varying)] = product / np.trace(product)
+    varying = found.units.varying
+    both = np.zeros((len(varying),) * 2)
+    both[np.ix_(varying, varying)] = product / np.trace(product)
     return both
 
 
 def initial_of(found: Redrawn) -> Float[Array, "columns N"]:
     """Z/sqrt d, the layer without a redraw."""
-    return found.placed(found.directions / math.sqrt(len(found.directions)))
+    directions = found.draw.directions
+    return found.units.placed(directions / math.sqrt(len(directions)))

@@ -83,11 +83,20 @@ class Widths:
 
     @classmethod
     def auto(cls, rows: int) -> Widths:
-        """Four neurons a row, from 500 to 2000. Where several parts are held out in turn, the
-        search takes that many times fewer.
+        """2000 neurons; the search takes as many as there are rows, from 500 to 1000, and where
+        several parts are held out in turn that many times fewer, but 500: with 250 it often missed
+        what 200 rows say.
         """
-        few = min(1000, max(250, rows // folds(rows)))
-        return cls(few, min(1000, max(250, rows)), min(2000, max(500, 4 * rows)))
+        search = min(1000, max(500, rows // folds(rows)))
+        return cls(search, min(1000, max(500, rows)), 2000)
+
+    @classmethod
+    def of_classes(cls, rows: int) -> Widths:
+        """Four neurons a row, from 500 to 2000, and half as many at least in the search: for
+        classes more made no difference beyond chance.
+        """
+        search = min(1000, max(250, rows // folds(rows)))
+        return cls(search, min(1000, max(250, rows)), min(2000, max(500, 4 * rows)))
 
     @classmethod
     def given(cls, width: int) -> Widths:
@@ -204,8 +213,8 @@ class Network:
             total += gradients.T @ gradients
         return total
 
-    def fit(self, sample: Sample, plan: Plan) -> Layer:
-        """The redraws and the readout of a plan, on these rows."""
+    def root(self, sample: Sample, plan: Plan) -> Root:
+        """R after the redraws of a plan on these rows."""
         columns, count = sample.inputs.shape[1], sample.total
         root = np.eye(columns) / math.sqrt(columns)
         for place in plan.ridges[:-1]:
@@ -214,6 +223,11 @@ class Network:
             _, readout, _ = self._solved(sample, weights, (lower, place))
             moments = self.moments(sample, weights, readout)
             root = learned_root(moments, count, plan.is_diagonal)
+        return root
+
+    def fit(self, sample: Sample, plan: Plan) -> Layer:
+        """The redraws and the readout of a plan, on these rows."""
+        root = self.root(sample, plan)
         weights = self.weights(root, plan.scale, self.widths.readout)
         ridge, readout, penalty = self._solved(sample, weights, (plan.ridges[-1],))
         return Layer(weights, root, readout, ridge.centre, ridge.offset, penalty)
