@@ -24,6 +24,7 @@ DEFAULTS: Json = {
     "tab": "curve",
     "story": "",  # the name of one under way, and the number of its screen
     "screen": 1,
+    "lock": "",  # the ends of the vertical axis, where they are to stay
     "pin": "",  # the address of a problem whose curve stays
     "present": "",  # the fields whose sliders are shown while presenting; none: not presenting
     "sim_dimension": 200,

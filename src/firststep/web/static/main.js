@@ -2,7 +2,8 @@
 import { connect } from './state/api.js';
 import { nodeById, sayNotice } from './page/tools.js';
 import { shownInstead } from './state/meaning.js';
-import { Store, hashOf, learnFields, readHash } from './state/state.js';
+import { Address } from './state/address.js';
+import { Store, learnFields, readHash } from './state/state.js';
 import { ErrorBoard, Gate, errorsIn } from './state/requests.js';
 import { Words } from './page/words.js';
 import { Controls } from './controls/controls.js';
@@ -19,7 +20,6 @@ import { prepareTheme } from './page/theme.js';
 
 const mostNames = 5; // of parts of a link that nobody knows
 const longestName = 30; // characters of one
-const addressPause = 200; // ms: browsers limit how often the address may change
 
 function saysIgnored(ignored) {
   if (!ignored.length) return;
@@ -57,16 +57,6 @@ function showTab(name) {
     nodeById(`tab-${each}`).setAttribute('aria-selected', String(each === name));
     nodeById(`tab-${each}`).tabIndex = each === name ? 0 : -1;
   }
-}
-
-function keepAddress(store) {
-  let timer = null;
-  const write = () => history.replaceState(null, '', hashOf(store.state, store.defaults));
-  store.subscribe(() => {
-    clearTimeout(timer);
-    timer = setTimeout(write, addressPause);
-  });
-  return write;
 }
 
 async function start() {
@@ -115,11 +105,13 @@ async function start() {
     }
   };
   store.subscribe(show);
-  take.beforeLink = keepAddress(store);
+  const address = new Address(store);
+  take.beforeLink = () => address.write();
   window.addEventListener('hashchange', () => {
     const read = readHash(location.hash, about);
     store.seal();
-    store.set({ ...about.defaults, ...withView(read.found) });
+    address.given(() => store.set({ ...about.defaults, ...withView(read.found) }));
+    store.seal();
     saysIgnored(read.ignored);
   });
   saysIgnored(given.ignored);

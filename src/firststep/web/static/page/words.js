@@ -15,6 +15,8 @@ const pageWords = {
   yscale: ['Vertical scale',
     'Equal ratios (log) or equal differences (linear) take equal lengths on the vertical axis; log leaves out '
       + 'values that are not positive.', ''],
+  lock: ['Lock',
+    'The vertical axis keeps its range while the curve moves, in the link too; another quantity frees it.', ''],
   lines: ['Lines', 'Which predictions are drawn.', 'exact'],
   values: ['Values here', 'The numbers of the current problem, as the library predicts them.', 'risk'],
   sim_dimension: ['Dimension d',

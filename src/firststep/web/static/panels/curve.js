@@ -2,13 +2,15 @@
 import { Chart } from '../charts/chart.js';
 import { buildNode, capitalised, fillSelect, nodeById } from '../page/tools.js';
 import { numberIn, numberText, roundTo, writeNumber } from '../page/tools.js';
-import { fieldValue, problemOf } from '../state/state.js';
+import { fieldValue } from '../state/state.js';
 import { isSlow, offeredIn } from '../state/meaning.js';
 import { LineSlot } from '../state/parts.js';
 import { ComputingSign, Slot } from '../state/requests.js';
 import { nearestIn } from '../controls/sliders.js';
 import { nameBy } from '../page/words.js';
+import { axisOption, axisTitle, between, curveProblem, frameOf, shortSymbol } from './axes.js';
 import { LineBoxes } from './lines.js';
+import { AxisLock, lockedRange } from './lock.js';
 import { trustIn } from './mechanism.js';
 import { pinnedLabel, pinnedProblem } from './pin.js';
 
@@ -19,39 +21,6 @@ const slowestPoints = 17; // of one whose points take twenty times as long
 const bandPause = 250; // ms of rest before a band is asked for that the line came without
 const latencies = 200; // the last ones, for whoever measures them
 const hiddenNote = 'values of 0 or less are not shown on a logarithmic axis';
-
-export function axisTitle(field) {
-  return `${capitalised(field.label)}, ${field.symbol || field.name}`;
-}
-
-// In a list the symbol comes first: a narrow screen cuts the end off.
-export function axisOption(field) {
-  return field.symbol ? `${field.symbol}, ${field.label}` : capitalised(field.label);
-}
-
-// 'α = n/d' is introduced in the controls; elsewhere α is enough.
-export function shortSymbol(field) {
-  return field.symbol ? field.symbol.split(' ')[0] : field.name;
-}
-
-// A curve does not depend on where its own axis stands, so a drag along the axis asks nothing new.
-export function curveProblem(state, defaults) {
-  return { ...problemOf(state), [state.axis]: defaults[state.axis] };
-}
-
-function frameOf({ axis, from, to, xscale, quantity }) {
-  return { axis, from, to, xscale, quantity };
-}
-
-function between(xs, ys, x, log) {
-  const right = xs.findIndex((each) => each >= x);
-  if (right < 0 || ys[right] === null) return null;
-  if (right === 0 || xs[right] === x) return ys[right];
-  if (ys[right - 1] === null) return null;
-  const place = (value) => (log ? Math.log(value) : value);
-  const part = (place(x) - place(xs[right - 1])) / (place(xs[right]) - place(xs[right - 1]));
-  return ys[right - 1] + part * (ys[right] - ys[right - 1]);
-}
 
 export class CurvePanel {
   // onExact(context): the exact line stands and nothing newer waits. onFault(): a field of the
@@ -79,6 +48,8 @@ export class CurvePanel {
         onError: (errors, context) => this.failed(line, errors, context),
         onBusy: (isBusy) => this.sign.set(line.name, isBusy),
       }, line.name === 'exact' ? 2 : 1)]));
+    this.ghost = null; // the curve from which a gesture began
+    this.lock = new AxisLock(store, () => this.chart.frame && [this.chart.frame.yScale.low, this.chart.frame.yScale.high]);
     this.pinned = null; // the curve of a pinned problem: { answer, frame }
     this.pinSlot = new LineSlot((body, signal) => gate.pass(signal, () => api.curve(body, signal)), {
       onAnswer: (answer, context) => {
@@ -140,7 +111,7 @@ export class CurvePanel {
   changeQuantity(event) {
     const quantity = event.target.value;
     const scaleOf = (wanted) => this.about.quantities.find(({ name }) => name === wanted).scale;
-    const changes = { quantity };
+    const changes = { quantity, lock: '' };
     if (scaleOf(quantity) !== scaleOf(this.store.state.quantity)) changes.yscale = scaleOf(quantity);
     this.store.set(changes, { event });
   }
@@ -187,6 +158,7 @@ export class CurvePanel {
   refresh(state, cause) {
     this.render(state);
     this.wanted = state;
+    this.keepGhost(Boolean(cause.live));
     this.isLive = Boolean(cause.live);
     // Lines of an older problem must not come in after the exact line of the newer one.
     const body = this.bodyFor(state, 'exact', cause.live);
@@ -202,6 +174,13 @@ export class CurvePanel {
     // The current point does not wait for a slow line.
     if (this.comesInParts(state)) this.onExact(state, { ...cause, state });
     this.slots.get('exact').ask(wanted, { ...cause, state }, this.comesInParts(state));
+  }
+
+  // While a hand moves, the curve from which it began stays behind.
+  keepGhost(isLive) {
+    const exact = this.answers.get('exact');
+    if (isLive && !this.isLive && exact) this.ghost = exact;
+    else if (!isLive) this.ghost = null;
   }
 
   answered(name, answer, context) {
@@ -358,7 +337,10 @@ export class CurvePanel {
         for (const note of this.notesOn(line.name, found)) if (!notes.includes(note)) notes.push(note);
       }
     }
-    const { pinned } = this;
+    const { ghost, pinned } = this;
+    if (ghost && ghost.frame === frameKey && ghost.answer !== (exact && exact.answer)) {
+      lines.unshift({ label: '', x: ghost.answer.x, y: ghost.answer.y, color: 'sky', dash: '', width: 1, extra: {}, band: null });
+    }
     if (pinned && state.pin && pinned.pin === state.pin && pinned.frame === frameKey) {
       lines.push({ label: pinnedLabel, x: pinned.answer.x, y: pinned.answer.y, color: 'grey', dash: '9 4', width: 2, extra: {}, band: null });
     }
@@ -370,7 +352,7 @@ export class CurvePanel {
     if (state.yscale === 'log' && [...lines, ...points, ...levels.levels].some(isHidden)) notes.push(hiddenNote);
     this.chart.update({
       x: { label: axisTitle(this.fields.get(axis)), scale: xscale, range: [from, to] },
-      y: { label: capitalised(title.label), scale: state.yscale, range: null, floor: title.floor },
+      y: { label: capitalised(title.label), scale: state.yscale, range: lockedRange(state.lock, state.yscale), floor: title.floor },
       lines, points, bars: [], levels: levels.levels, verticals: [], bands: [], marker: this.markerFor(state, exact), legend: true,
     });
     // A line that came and went would move a slider under the finger.
@@ -395,6 +377,7 @@ export class CurvePanel {
     nodeById('yscale').value = state.yscale;
     writeNumber(nodeById('f-from'), state.from);
     writeNumber(nodeById('f-to'), state.to);
+    this.lock.render(state);
     this.boxes.render(state);
   }
 }
