@@ -9,6 +9,7 @@ import { Words } from './page/words.js';
 import { Controls } from './controls/controls.js';
 import { CurvePanel } from './panels/curve.js';
 import { MechanismPanel } from './panels/mechanism.js';
+import { OwnPoints } from './panels/own.js';
 import { Pin } from './panels/pin.js';
 import { Sentences } from './panels/sentences.js';
 import { SimulatePanel } from './panels/simulate.js';
@@ -82,6 +83,7 @@ async function start() {
   const pin = new Pin(tools);
   const presentation = new Presentation(tools);
   const simulate = new SimulatePanel({ ...tools, curve });
+  new OwnPoints({ store, curve });
   const map = new MapPanel(tools);
   const take = new TakePanel({ ...tools, curve, map });
   prepareDialogs(about);

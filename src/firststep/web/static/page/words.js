@@ -30,6 +30,9 @@ const pageWords = {
       + 'step.', 'simulate'],
   run: ['Run', 'Starts the simulation; the points appear on the curve as they are finished.', 'simulate'],
   cancel: ['Cancel', 'Stops the simulation and frees the machine; finished points stay.', 'simulate'],
+  own: ['Own points',
+    'Puts points of a table (CSV) on this curve: a column for the axis, one for what is shown, and its error; '
+      + 'they are read here and sent nowhere.', ''],
   clear: ['Remove points', 'Takes all simulated points off the curve.', 'simulate'],
   take_python: ['Python', 'A Python program that computes this curve.', 'take'],
   take_command: ['Command', 'A command line that predicts this one problem, not the curve.', 'take'],

@@ -38,6 +38,7 @@ export class CurvePanel {
     this.frame = null;
     this.point = null;
     this.simulated = [];
+    this.own = [];
     this.boxes = new LineBoxes({ about, store, words });
     this.slots = new Map(about.lines.filter((line) => !line.level).map((line) => [line.name, new LineSlot(
       (body, signal) => {
@@ -280,6 +281,11 @@ export class CurvePanel {
     this.draw();
   }
 
+  setOwn(series) {
+    this.own = series;
+    this.draw();
+  }
+
   setSimulated(series) {
     this.simulated = series;
     if (series.length && this.host.classList.contains('outdated')) this.clearLines();
@@ -347,6 +353,7 @@ export class CurvePanel {
     const levels = exact ? this.boxes.levelsOf(exact.answer, { ...state, quantity, axis }) : { lines: [], levels: [] };
     lines.push(...levels.lines);
     const points = this.simulated.map((series) => this.seriesFor(series, quantity)).filter((series) => series.x.length);
+    points.push(...this.ownSeries(axis, quantity));
     const title = this.about.quantities.find((each) => each.name === quantity);
     const isHidden = (series) => [series.y].flat().some((value) => value !== null && value <= 0);
     if (state.yscale === 'log' && [...lines, ...points, ...levels.levels].some(isHidden)) notes.push(hiddenNote);
@@ -358,6 +365,13 @@ export class CurvePanel {
     // A line that came and went would move a slider under the finger.
     if (!this.isLive) this.warned = this.warning();
     nodeById('curve-notes').replaceChildren(...(this.warned || []), ...notes.map((note) => buildNode('p', {}, note)));
+  }
+
+  // Own points belong to an axis and a quantity, whatever the problem.
+  ownSeries(axis, quantity) {
+    const mine = this.own.filter((each) => each.axis === axis && each.quantity === quantity);
+    return mine.map(({ label, points }, place) => ({ label, color: ['red', 'black', 'pink'][place % 3], marker: 'diamond',
+      x: points.map((each) => each.x), y: points.map((each) => each.y), error: points.map((each) => each.error) }));
   }
 
   seriesFor({ label, color, marker, points }, quantity) {
