@@ -25,7 +25,7 @@ SOURCE = ROOT / "src" / "firststep"
 # theory and simulation share problem and numerics, never each other.
 ROOMS: dict[str, list[set[str]]] = {
     "": [
-        {"errors", "typing", "writing"},
+        {"errors", "handwriting", "typing", "writing"},
         {"registry", "checks", "records", "numerics", "readouts"},
         {"expressions", "losses", "label_laws", "noise_laws"},
         {"kinks"},
