@@ -165,7 +165,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"export", "worker"},
     ],
     "cli": [
-        {"attach", "flags", "output"},
+        {"attach", "flags", "output", "qr_code"},
         {"curves"},
         {
             "advise",
