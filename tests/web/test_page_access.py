@@ -24,6 +24,7 @@ STATES: dict[str, tuple[str, str | None]] = {  # the address, and what is clicke
     "at fault": ("#student=x", None),
     "map": (LIGHT_MAP, None),
     "taken away": ("", "#take-python"),
+    "gallery": ("", "#gallery"),
     "about": ("", "#about"),
 }
 

@@ -12,6 +12,7 @@ import { MechanismPanel } from './panels/mechanism.js';
 import { OwnPoints } from './panels/own.js';
 import { Pin } from './panels/pin.js';
 import { Sentences } from './panels/sentences.js';
+import { Sketch } from './panels/sketch.js';
 import { SimulatePanel } from './panels/simulate.js';
 import { MapPanel } from './panels/map.js';
 import { Stories } from './panels/stories.js';
@@ -71,13 +72,17 @@ async function start() {
   const words = new Words(about);
   const tools = { api, about, store, words, board: new ErrorBoard(), gate: new Gate() };
   const controls = new Controls(tools);
+  const sketch = new Sketch();
   let mechanism = null;
   const curve = new CurvePanel({
     ...tools,
     onExact: (state, context) => mechanism.refresh(state, context),
     onFault: () => mechanism.fade(),
   });
-  mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => curve.setPoint(answer, state) });
+  mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => {
+    curve.setPoint(answer, state);
+    sketch.show(answer, state);
+  } });
   const sentences = new Sentences(tools);
   const stories = new Stories(tools);
   const pin = new Pin(tools);

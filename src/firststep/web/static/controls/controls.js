@@ -4,6 +4,7 @@ import { buildNode, nodeById } from '../page/tools.js';
 import { problemNames, sameState } from '../state/state.js';
 import { isIdle, lawName, limitOf } from '../state/meaning.js';
 import { ChoiceField, DimensionField, ExponentField, NumberField, TextField } from './fields.js';
+import { Gallery } from './gallery.js';
 import { LawField, SwitchField } from './laws.js';
 
 export const offlineReason = 'This page is an export with a fixed grid of answers: sliders take its values, '
@@ -61,12 +62,19 @@ export class Controls {
     select.addEventListener('change', (event) => {
       const preset = presets.find((each) => each.name === select.value);
       if (!preset) return;
-      this.chosen = preset;
-      this.store.seal();
-      this.store.set({ ...this.about.defaults, tab: 'curve', ...preset.state }, { event });
-      this.store.seal();
-      this.showPreset(this.store.state);
+      this.choosePreset(preset, event);
     });
+    const choose = (preset, event) => this.choosePreset(preset, event);
+    nodeById('gallery').hidden = select.disabled;
+    if (!select.disabled) this.gallery = new Gallery(presets, choose);
+  }
+
+  choosePreset(preset, event) {
+    this.chosen = preset;
+    this.store.seal();
+    this.store.set({ ...this.about.defaults, tab: 'curve', ...preset.state }, { event });
+    this.store.seal();
+    this.showPreset(this.store.state);
   }
 
   // A link or an undo may bring a preset back: it is recognised by its state.

@@ -33,6 +33,7 @@ const pageWords = {
   own: ['Own points',
     'Puts points of a table (CSV) on this curve: a column for the axis, one for what is shown, and its error; '
       + 'they are read here and sent nowhere.', ''],
+  gallery: ['Gallery', 'All presets with a small picture each.', 'preset'],
   clear: ['Remove points', 'Takes all simulated points off the curve.', 'simulate'],
   take_python: ['Python', 'A Python program that computes this curve.', 'take'],
   take_command: ['Command', 'A command line that predicts this one problem, not the curve.', 'take'],
