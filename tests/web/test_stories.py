@@ -55,6 +55,14 @@ BESIDE: list[tuple[str, dict[str, Any], str, str]] = [
     ("peak 2", {"alpha": 0.5}, "risk", "0.409"),
     ("peak 2", {"alpha": 1.0, "step": 0.0}, "risk", "13.2"),
     ("direction 4", {}, "second alignment", "0.583"),
+    ("classes 1", {"alpha": 32.0}, "error_rate", "0.286"),
+    ("classes 2", {"alpha": 0.5}, "error_rate", "0.238"),
+    ("classes 3", {"loss": "logistic"}, "error_rate", "0.179"),
+    ("inputs 1", {"alpha0": 1.0}, "risk", "0.0407"),
+    ("inputs 2", {"alpha0": 1.0}, "risk", "0.327"),
+    ("inputs 2", {"alpha0": 1.0}, "alignment", "0.266"),
+    ("inputs 3", {"teacher_overlaps": "rise:1"}, "risk", "0.0968"),
+    ("inputs 3", {"teacher_overlaps": "rise:1"}, "random_features_risk", "0.26"),
 ]
 
 
@@ -70,14 +78,14 @@ def test_numbers_beside_a_screen(
     assert told in f"{screen['words']} {screen['answer']}"
 
 
-def test_there_are_six_of_three_or_four_screens_with_a_question() -> None:
+def test_there_are_eight_of_three_or_four_screens_with_a_question() -> None:
     for story in stories():
         assert 3 <= len(story["screens"]) <= 4
         assert any(screen["question"] for screen in story["screens"])
         for screen in story["screens"]:
             assert bool(screen["question"]) == bool(screen["answer"])
-    assert len(stories()) == 6
-    assert len({story["title"] for story in about()["stories"]}) == 6
+    assert len(stories()) == 8
+    assert len({story["title"] for story in about()["stories"]}) == 8
 
 
 @in_a_browser

@@ -15,7 +15,7 @@ export class Address {
     store.subscribe((state, cause) => this.changed(state, cause));
   }
 
-  changed(state, { names, begins }) {
+  changed(state, { names, begins, live }) {
     const entry = names.length < manyNames ? names.join() : '';
     if (begins && !this.isGiven && (!entry || entry !== this.entry)) {
       this.write(this.shown); // the entry that is left behind is whole
@@ -24,7 +24,9 @@ export class Address {
     if (begins) this.entry = this.isGiven ? '' : entry;
     this.shown = state;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.write(state), addressPause);
+    // A click is there at once: a reload right after it shows what it did.
+    if (begins && !live) this.write(state);
+    else this.timer = setTimeout(() => this.write(state), addressPause);
   }
 
   // Also at once, before a link is taken away.
