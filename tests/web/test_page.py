@@ -162,7 +162,7 @@ def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> Non
     slide(page, "step", 0.4)
     page.select_option("#axis", "step")
     page.wait_for_function(
-        "() => location.hash.includes('relu') && location.hash.includes('axis=step')"
+        "() => ['relu', 'readout=signs', 'axis=step'].every((each) => location.hash.includes(each))"
     )
     step = page.input_value("#f-step")
     again = context.new_page()

@@ -25,12 +25,14 @@ STATES = {
 CUT_OFF = """() => {
   const pen = document.createElement('canvas').getContext('2d');
   const cut = [];
-  for (const select of document.querySelectorAll('#side select')) {
+  for (const select of document.querySelectorAll('#side select, .curve-head select')) {
     if (!select.offsetParent) continue;
     const style = getComputedStyle(select);
     pen.font = style.font;
     const room = select.clientWidth - parseFloat(style.paddingLeft) - 26;
-    for (const { text } of select.options) {
+    // of what is shown and against what, the one that is chosen
+    const all = select.closest('#side') ? [...select.options] : [...select.selectedOptions];
+    for (const { text } of all) {
       if (pen.measureText(text).width > room) cut.push([select.id, text, room]);
     }
   }
@@ -168,6 +170,26 @@ def test_no_contour_crosses_its_label(page: Page) -> None:
                             at = (ax + share * (bx - ax), ay + share * (by - ay))
                             inside = x < at[0] < x + width and y + 2 < at[1] < y + height - 2
                             assert not inside, (at, (x, y, width, height))
+
+
+def test_a_story_and_the_sliders_are_in_sight_on_a_phone(
+    browser: Browser, served: tuple[str, int]
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.set_default_timeout(SLOW)
+    page.goto(served[0] + "#story=why&screen=2")
+    drawn(page)
+    title = page.locator("#story-title").bounding_box()
+    assert title is not None
+    assert title["y"] + title["height"] <= 844
+    page.goto(served[0] + "#present=alpha,step")
+    drawn(page)
+    expect(page.locator("#sentences")).to_contain_text("The step cuts the risk")
+    sliders, words = (page.locator(each).bounding_box() for each in ("#fields", "#sentences"))
+    assert sliders is not None
+    assert words is not None
+    assert sliders["y"] + sliders["height"] <= words["y"] + 1
+    page.close()
 
 
 def test_a_story_stands_beside_the_figure(page: Page) -> None:

@@ -25,7 +25,7 @@ export class Address {
     this.shown = state;
     clearTimeout(this.timer);
     // A click is there at once: a reload right after it shows what it did.
-    if (begins && !live) this.write(state);
+    if (begins && !live && !this.isGiven) this.write(state);
     else this.timer = setTimeout(() => this.write(state), addressPause);
   }
 
