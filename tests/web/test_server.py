@@ -23,7 +23,9 @@ from firststep.cli import run
 from firststep.cli.explore import _own_address
 from firststep.cli.qr_code import in_half_blocks, qr_code
 from firststep.label_faults import LATER
+from firststep.web.asked import LONGEST_TEXT
 from firststep.web.pool import Pool, Refused
+from firststep.web.server import SECONDS
 from tests.processes import PATIENCE, alive, children, eventually, seconds_until_rest
 from tests.web.serving import CURVE, NETWORKS, PROBLEM, explorer, wait_for_networks
 
@@ -165,6 +167,37 @@ def test_a_fault_of_ours_is_told_to_whoever_runs_the_server(
     told = capsys.readouterr().err
     assert told.startswith('explorer: {"call": "no-such-call", "body": {"problem": 1}} failed')
     assert "Traceback" in told
+
+
+# 158 characters that are slow: their band takes most of a minute.
+SLOW_EXPRESSION = "+".join(f"tanh(9*(z-{place}/5))" for place in range(1, 10))
+
+
+def test_an_expression_cannot_hold_a_worker() -> None:
+    """The request ends at the limit, and whoever asks next is answered by a new worker."""
+
+    async def asked() -> tuple[Refused, float]:
+        pool = Pool(size=1, waiting=1, seconds=PATIENCE, memory=3 * 2**30)
+        slow = {**CURVE, "problem": {**PROBLEM, "student": SLOW_EXPRESSION, "readout": "gaussian"}}
+        try:
+            await pool.ask("curve", CURVE)  # the worker has loaded
+            pool._seconds = 1.0
+            begun = time.perf_counter()
+            with pytest.raises(Refused) as caught:
+                await pool.ask("band", slow)
+            taken = time.perf_counter() - begun
+            pool._seconds = PATIENCE
+            assert "y" in await pool.ask("curve", CURVE)
+            return caught.value, taken
+        finally:
+            await pool.close()
+
+    assert len(SLOW_EXPRESSION) <= LONGEST_TEXT
+    assert SECONDS <= 15
+    refused, taken = asyncio.run(asked())
+    assert refused.status == 504
+    assert taken < 5
+    assert "takes longer than 1 s" in str(refused)
 
 
 def stream(client: httpx.Client, body: Any) -> list[dict[str, Any]]:
