@@ -40,10 +40,10 @@ def qr_code(text: str) -> Bool[Array, "size size"]:
     words = _interleaved(_padded(data, version), version)
     fixed, is_fixed = _patterns(version)
     drawn = _with_words(fixed, is_fixed, words)
-    y, x = np.indices(drawn.shape)
+    places: Array = np.indices(drawn.shape)
     masked = []
     for number, mask in enumerate(_MASKS):
-        made = drawn ^ (mask(y, x) & ~is_fixed)
+        made = drawn ^ (mask(places[0], places[1]) & ~is_fixed)
         _put_format(made, number)
         masked.append(made)
     return min(masked, key=_penalty)
