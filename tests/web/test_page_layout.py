@@ -19,6 +19,7 @@ STATES = {
     "plain": "",
     "a story": "#story=why&screen=2",
     "presenting": "#present=alpha,step,ridge",
+    "presenting a story": "#story=why&screen=2&present=alpha,step",
     "pinned": "#ridge=0.3&pin=ridge%3D0.03",
 }
 # Of every select of the controls the texts that its box has no room for; an arrow takes 26 px.
