@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.web.browsing import drawn, in_a_browser
 
 pytestmark = in_a_browser
-TOLD = ("σ = tanh", "σ* = sin", "η̃ = 2", "λ = 0.03", "α₀ = 8", "d = ∞")
+TOLD = ("step exponent = 0.5", "σ = tanh", "σ* = sin", "η̃ = 2", "λ = 0.03", "α₀ = 8", "d = ∞")
 CHART = "#curve-chart svg"
 
 
@@ -49,7 +49,7 @@ def test_pictures_carry_the_parameters(page: Page, tmp_path: Path) -> None:
     assert all(text in texts["Description"] for text in TOLD), texts["Description"]
     assert "student=tanh" in texts["Source"]
     svg = saved(page, "svg", tmp_path).read_text()
-    assert all(text in " ".join(svg.split("<text")) or text in svg for text in TOLD[:2])
+    assert all(text in " ".join(svg.split("<text")) or text in svg for text in TOLD[1:3])
     assert "student=tanh" in svg  # the link, as its description
     words = page.evaluate(
         """(text) => [...new DOMParser().parseFromString(text, 'image/svg+xml')

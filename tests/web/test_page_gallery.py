@@ -128,6 +128,10 @@ def test_the_sketch_turns_towards_the_teacher(page: Page) -> None:
         timeout=SLOW,
     )
     assert page.evaluate(NEURONS) > before
+    page.fill("#f-student", "x")
+    expect(page.locator("#sketch")).to_have_class("sketch outdated")
+    page.fill("#f-student", "tanh")
+    expect(page.locator("#sketch")).to_have_class("sketch")
     slide(page, "step", 0.0)
     expect(sketch).to_have_attribute(
         "aria-label", "A network of 20 d neurons, fitted on 2 d samples; it takes no step."

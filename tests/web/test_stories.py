@@ -90,8 +90,10 @@ def test_there_are_eight_of_three_or_four_screens_with_a_question() -> None:
 
 @in_a_browser
 def test_a_story_is_played_with_the_keyboard(page: Page) -> None:
+    page.select_option("#preset", "beating-kernels")
     page.focus("#story-choice")
     page.select_option("#story-choice", "peak")
+    expect(page.locator("#preset-caption")).to_have_text("")  # that of the preset is of the past
     first, second, _ = (SCREENS[f"peak {number}"] for number in (1, 2, 3))
     expect(page.locator("#story-words")).to_have_text(first["words"])
     expect(page.locator("#f-ridge")).to_have_value("1e-5")

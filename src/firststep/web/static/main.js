@@ -77,7 +77,10 @@ async function start() {
   const curve = new CurvePanel({
     ...tools,
     onExact: (state, context) => mechanism.refresh(state, context),
-    onFault: () => mechanism.fade(),
+    onFault: () => {
+      mechanism.fade();
+      sketch.fade();
+    },
   });
   mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => {
     curve.setPoint(answer, state);

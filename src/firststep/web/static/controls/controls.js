@@ -83,7 +83,9 @@ export class Controls {
     const isPreset = (preset) => sameState(state, { ...this.about.defaults, ...preset.state }, telling);
     if (!this.chosen || !isPreset(this.chosen)) this.chosen = (this.about.presets || []).find(isPreset) || this.chosen;
     const caption = nodeById('preset-caption');
+    if (state.story) this.chosen = null; // its screens are states of their own
     if (!this.chosen) {
+      nodeById('preset').value = '';
       caption.textContent = '';
       return;
     }

@@ -43,6 +43,7 @@ export class Sketch {
     const step = stepOf(answer, state);
     const ratios = Object.fromEntries(['alpha', 'beta', 'alpha0'].map((name) => [name, fieldValue(state, name)]));
     this.host.hidden = false;
+    this.host.classList.remove('outdated');
     this.root.replaceChildren();
     this.root.setAttribute('aria-label', this.inWords(ratios, step));
     this.drawNetwork(ratios.beta, step);
@@ -50,6 +51,11 @@ export class Sketch {
     this.drawBar(85, 'n₀', ratios.alpha0, step ? 'orange' : 'grey');
     this.drawBar(100, 'n', ratios.alpha, 'blue');
     this.drawDial(step);
+  }
+
+  // What is drawn belongs to an older problem.
+  fade() {
+    this.host.classList.add('outdated');
   }
 
   inWords({ alpha, beta, alpha0 }, step) {

@@ -35,10 +35,11 @@ function heldFields(problem, axes) {
 export function captionOf(state, about) {
   const axes = state.tab === 'map' ? [state.map_x, state.map_y] : [state.axis];
   const isTold = ({ name, later }) => !axes.includes(name) && !(later && state[name] === about.defaults[name]);
-  const told = about.fields.filter(isTold).map(({ name, label, symbol }) => {
+  const named = ['number', 'activation', 'readout', 'dimension']; // by their letters
+  const told = about.fields.filter(isTold).map(({ name, label, symbol, kind }) => {
     const value = name === 'alpha0' && state.alpha0 === null ? 'same as α' : state[name];
     const text = typeof value === 'number' ? numberText(value) : value === 'inf' ? '∞' : value;
-    return `${symbol ? symbol.split(' ')[0] : label} = ${text}`;
+    return `${symbol && named.includes(kind) && name !== 'step_exponent' ? symbol.split(' ')[0] : label} = ${text}`;
   });
   return `${told.join(', ')}. firststep ${about.version}`;
 }
