@@ -19,6 +19,7 @@ STATES: dict[str, tuple[str, str | None]] = {  # the address, and what is clicke
     "plain": ("", None),
     "story": ("#story=why&screen=2", "#story-question summary"),
     "presenting": ("#present=alpha,step,ridge", None),
+    "presenting a story": ("#story=why&screen=2&present=step", None),
     "pinned": ("#ridge=0.3&pin=ridge%3D0.03", None),
     "classes": ("#labels=sign&teacher=z&quantity=error_rate&flip=0.1&noise=0", None),
     "at fault": ("#student=x", None),

@@ -85,13 +85,17 @@ def test_the_first_view_holds_the_whole_figure_and_no_text_is_cut_off(screen: Pa
         assert screen.evaluate("() => document.documentElement.scrollWidth") <= width, state
 
 
-def test_a_phase_diagram_is_whole_on_a_projector(browser: Browser, served: tuple[str, int]) -> None:
-    page = browser.new_page(viewport={"width": 853, "height": 480})
+@pytest.mark.parametrize("screen_name", ["projector", "tablet", "phone"])
+def test_a_phase_diagram_is_whole_in_the_first_view(
+    browser: Browser, served: tuple[str, int], screen_name: str
+) -> None:
+    width, height = SCREENS[screen_name]
+    page = browser.new_page(viewport={"width": width, "height": height})
     page.goto(served[0] + "#tab=map&map_x=alpha&ridge=0.07")
     page.wait_for_selector("#map-chart svg text", timeout=SLOW)
     figure = page.locator("#map-chart svg").bounding_box()
     assert figure is not None
-    assert figure["y"] + figure["height"] <= 480
+    assert figure["y"] + figure["height"] <= height
     page.close()
 
 
