@@ -20,8 +20,21 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
+@pytest.fixture(scope="session")
+def shared_explorer() -> Iterator[tuple[str, int]]:
+    with explorer() as (address, process):
+        yield address, process.pid
+
+
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, int]]:
+def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
+    """The explorer of a module; those that only look at the page share one, which takes seconds to
+    start.
+    """
+    if getattr(request.module, "SHARES_AN_EXPLORER", False):
+        shared: tuple[str, int] = request.getfixturevalue("shared_explorer")
+        yield shared
+        return
     with explorer() as (address, process):
         yield address, process.pid
 

@@ -12,6 +12,7 @@ from tests.web.axe import axe_source, violations
 from tests.web.browsing import SLOW, drawn, in_a_browser
 
 pytestmark = in_a_browser
+SHARES_AN_EXPLORER = True
 
 WIDE, NARROW, PROJECTOR = (1300, 900), (390, 844), (853, 480)
 LIGHT_MAP = "#tab=map&map_x=alpha&ridge=0.07"

@@ -14,6 +14,7 @@ from tests.scripts.thumbnails import POINTS, lines, phase, question
 from tests.web.browsing import SLOW, in_a_browser, slide
 from tests.web.serving import PROBLEM
 
+SHARES_AN_EXPLORER = True
 PRESETS = {each["name"]: each for each in about()["presets"]}
 WRITE = "python -m tests.scripts.thumbnails writes them anew"
 

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.web.browsing import SLOW, drawn, in_a_browser, paths
 
 pytestmark = in_a_browser
+SHARES_AN_EXPLORER = True
 
 # A projector of 1280 x 720 at 150 %, a desk, a tablet, a phone.
 SCREENS = {"projector": (853, 480), "desk": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}

@@ -26,6 +26,7 @@ from firststep.web.words import FIELDS, QUANTITIES
 from tests.web.browsing import SLOW, drawn, in_a_browser
 
 pytestmark = in_a_browser
+SHARES_AN_EXPLORER = True
 
 PRESETS = {each["name"]: each["state"] for each in about()["presets"]}
 SCREENS = {
