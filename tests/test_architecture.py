@@ -162,6 +162,7 @@ ROOMS: dict[str, list[set[str]]] = {
         {"asked"},
         {"about", "curves", "simulations", "single_file", "takeaway"},
         {"answers", "server"},
+        {"recorded"},
         {"export", "worker"},
     ],
     "cli": [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from firststep.web import recorded
 from tests.web.browsing import CHROMIUM, SLOW, drawn
 from tests.web.serving import explorer
 
@@ -18,6 +19,14 @@ def browser() -> Iterator[Browser]:
         made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield made
         made.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_story() -> Iterator[None]:
+    """Exported pages record one story: all of them take a minute or two."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recorded, "TOLD", ("peak",))
+        yield
 
 
 @pytest.fixture(scope="session")

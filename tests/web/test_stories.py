@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from firststep import Problem, predict
+from firststep.cli import run
+from firststep.web import export
 from firststep.web.about import about
 from firststep.web.asked import PageProblem
 from firststep.web.presets import stories
 from firststep.web.words import FIELDS
-from tests.web.browsing import SLOW, drawn, in_a_browser
+from tests.web.browsing import SLOW, drawn, in_a_browser, moved, paths, slide
 
 SCREENS = {
     f"{story['name']} {number}": screen
@@ -119,6 +122,55 @@ def test_a_story_is_played_with_the_keyboard(page: Page) -> None:
     expect(page.locator("#f-ridge")).to_have_value("0.3")  # the picture stays
     page.click("#undo")
     expect(page.locator("#story")).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with a small grid and the story of the peak, which is of another noise."""
+    path = tmp_path_factory.mktemp("export") / "page.html"
+    with pytest.MonkeyPatch.context() as patch:
+        sizes = {"alpha": 2, "beta": 2, "alpha0": 2, "step": 2, "ridge": 2}
+        patch.setattr(export, "FINE", sizes)
+        patch.setitem(export.ENDS, "alpha0", (2.0, 32.0))
+        patch.setattr(export, "available_cores", lambda: 1)
+        assert run(["explore", "--export", str(path)]) == 0
+    return path
+
+
+@in_a_browser
+def test_a_story_is_played_in_an_exported_file(context: BrowserContext, exported: Path) -> None:
+    """Its screens are recorded, and no number of another problem is shown for them."""
+    context.set_offline(True)
+    page = context.new_page()
+    page.goto(exported.as_uri())
+    drawn(page)
+    page.select_option("#story-choice", "peak")
+    for number in (1, 2, 3):
+        screen = SCREENS[f"peak {number}"]
+        problem = PageProblem.of({field: screen["state"][field] for field in FIELDS})
+        found = predict(problem)
+        expect(page.locator("#story-place")).to_contain_text(f"{number} of 3")
+        risk = page.locator("#values tr[data-value=risk] td")
+        expect(risk).to_have_text(re.compile(re.escape(f"{found.risk:.4g}"[:4])))
+        expect(page.locator("#weights-caption")).to_contain_text("One network")
+        expect(page.locator("#e-curve")).to_be_empty()
+        if number == 2:
+            slide(page, "ridge", 1.0)
+            expect(page.locator("#e-curve")).to_contain_text("a screen of a story is recorded")
+            page.click("#take-python")
+            expect(page.locator("#take-status")).to_contain_text("recorded as it is")
+            page.keyboard.press("Escape")
+        page.focus("#story-next")
+        page.keyboard.press("Enter")
+    expect(page.locator("#story")).to_be_hidden()
+    expect(page.locator("#e-curve")).to_be_empty()
+    before = paths(page)
+    value = page.input_value("#f-step")
+    for place in (0.0, 1.0):  # its grid has two values
+        slide(page, "step", place)
+        if page.input_value("#f-step") != value:
+            break
+    moved(page, before)
 
 
 @in_a_browser

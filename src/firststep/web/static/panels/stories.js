@@ -4,7 +4,7 @@ import { buildNode, fillSelect, keepUnits, nodeById } from '../page/tools.js';
 
 export class Stories {
   constructor({ about, store }) {
-    Object.assign(this, { store, stories: about.stories || [], defaults: about.defaults });
+    Object.assign(this, { store, stories: about.stories || [], defaults: about.defaults, offline: about.offline });
     this.card = nodeById('story');
     const select = nodeById('story-choice');
     const options = this.stories.map(({ name, title }) => ({ value: name, label: title }));
@@ -42,9 +42,10 @@ export class Stories {
     else this.go(at.story.name, Math.max(1, number));
   }
 
-  // The picture stays as it is.
+  // The picture stays as it is; an exported page goes back to what its sliders can move.
   end() {
-    this.store.set({ story: '', screen: 1 });
+    const back = this.offline ? this.defaults : {};
+    this.store.set({ ...back, story: '', screen: 1 });
     nodeById('story-choice').focus();
   }
 
