@@ -171,6 +171,9 @@ def test_a_story_is_played_in_an_exported_file(context: BrowserContext, exported
         if page.input_value("#f-step") != value:
             break
     moved(page, before)
+    page.goto(exported.as_uri() + "#beta=1.234")  # no number of the nearest width for this one
+    page.reload()
+    expect(page.locator("#e-beta")).to_contain_text("the file has no numbers at beta = 1.234")
 
 
 @in_a_browser
