@@ -25,7 +25,7 @@ SOURCE = ROOT / "src" / "firststep"
 # theory and simulation share problem and numerics, never each other.
 ROOMS: dict[str, list[set[str]]] = {
     "": [
-        {"errors", "typing", "writing"},
+        {"errors", "handwriting", "typing", "writing"},
         {"registry", "checks", "records", "numerics", "readouts"},
         {"evaluation", "losses", "label_laws", "noise_laws"},
         {"expressions"},
@@ -164,10 +164,11 @@ ROOMS: dict[str, list[set[str]]] = {
         {"asked"},
         {"about", "curves", "simulations", "single_file", "takeaway"},
         {"answers", "server"},
+        {"recorded"},
         {"export", "worker"},
     ],
     "cli": [
-        {"attach", "flags", "output"},
+        {"attach", "flags", "output", "qr_code"},
         {"curves"},
         {
             "advise",

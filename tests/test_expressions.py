@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firststep.activations import activation
 from firststep.errors import InvalidParameter
 from firststep.expressions import ACTIVATIONS, FUNCTIONS, Z, differentiate, evaluate, name_of, trace
+from firststep.handwriting import WRITTEN
 from firststep.kinks import kinks
 from firststep.numerics.library import NUMPY
 from firststep.parsing import parse
@@ -105,6 +108,78 @@ def test_unknown_names_get_the_nearest_one() -> None:
             parse(wrong)
     with pytest.raises(InvalidParameter, match="did you mean sin"):
         parse("1 + sine(z)")
+
+
+WRITTEN_BY_HAND = {
+    "|z|": "abs(z)",
+    "|z| + |z - 1|": "abs(z) + abs(z-1)",
+    "2|z-1|": "2*abs(z-1)",
+    "|z||z-1|": "abs(z)*abs(z-1)",
+    "|2-|z||": "abs(2-abs(z))",
+    "||z|-1|": "abs(abs(z)-1)",
+    "tanh(|z|)|z|": "tanh(abs(z))*abs(z)",
+    "2 tanh(z)": "2*tanh(z)",
+    "2tanh(2z)": "2*tanh(2*z)",
+    "z tanh(z)": "z*tanh(z)",
+    "(z+1)(z-1)": "(z+1)*(z-1)",
+    "2(z+1)": "2*(z+1)",
+    "z(z+1)": "z*(z+1)",
+    "1e-3z": "0.001*z",
+    "2 pi z": "2*pi*z",
+    "2e z": "2*e*z",
+    "z² − 1": "z**2 - 1",
+    "3z¹⁰": "3*z**10",
+    "2·z": "2*z",
+    "2 z^2": "2*z**2",
+    "swish": "silu",
+    "swish(2z)": "silu(2*z)",
+    "atan(z)": "arctan(z)",
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN_BY_HAND)
+def test_what_people_write_is_understood(text: str) -> None:
+    assert parse(text) is parse(WRITTEN_BY_HAND[text])  # expressions are kept once
+
+
+HINTED = {
+    "x": "the variable is z",
+    "tanh(x)": "the variable is z",
+    "tanh(2 x)": "the variable is z",
+    "leaky_relu": re.escape("write maximum(z, 0.01*z)"),
+    "mish(z)": re.escape("write z*tanh(softplus(z))"),
+    "max(0, z)": re.escape("write maximum(z, 0)"),
+    "tanh z": re.escape("tanh needs its argument in brackets, as in tanh(z)"),
+    "|z": "brackets do not match",
+    "(|z)|": "brackets do not match",
+    "2 tanh(z": "brackets do not match",
+}
+
+
+@pytest.mark.parametrize("text", HINTED)
+def test_what_cannot_be_understood_has_the_right_hint(text: str) -> None:
+    with pytest.raises(InvalidParameter, match=HINTED[text]):
+        parse(text)
+
+
+def test_functions_that_are_written_out_are_what_they_are_called() -> None:
+    z = np.linspace(-4, 4, 41)
+    truth = {
+        "leaky_relu": np.where(z > 0, z, 0.01 * z),
+        "elu": np.where(z > 0, z, np.expm1(z)),
+        "mish": z * np.tanh(np.log1p(np.exp(z))),
+        "heaviside": np.heaviside(z, 0.5),
+        "hardtanh": np.clip(z, -1, 1),
+        "relu6": np.clip(z, 0, 6),
+        "softsign": z / (1 + np.abs(z)),
+        "max": np.maximum(z, 0),
+        "min": np.minimum(z, 0),
+        "square": z**2,
+    }
+    truth |= {"step": truth["heaviside"], "leakyrelu": truth["leaky_relu"]}
+    assert set(truth) == set(WRITTEN)
+    for name, values in truth.items():
+        np.testing.assert_allclose(activation(WRITTEN[name])(z), values, atol=1e-12)
 
 
 TWINS = {  # in words of JAX, which may not be there

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from firststep.web import recorded
 from tests.web.browsing import CHROMIUM, SLOW, drawn
 from tests.web.serving import explorer
 
@@ -22,8 +23,29 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_story() -> Iterator[None]:
+    """Exported pages record one story: all of them take a minute or two."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recorded, "TOLD", ("peak",))
+        yield
+
+
+@pytest.fixture(scope="session")
+def shared_explorer() -> Iterator[tuple[str, int]]:
+    with explorer() as (address, process):
+        yield address, process.pid
+
+
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, int]]:
+def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
+    """The explorer of a module; those that only look at the page share one, which takes seconds to
+    start.
+    """
+    if getattr(request.module, "SHARES_AN_EXPLORER", False):
+        shared: tuple[str, int] = request.getfixturevalue("shared_explorer")
+        yield shared
+        return
     with explorer() as (address, process):
         yield address, process.pid
 

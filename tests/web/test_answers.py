@@ -290,7 +290,9 @@ def test_nonsense_is_refused(call: str, body: dict[str, Any], parameter: str) ->
     assert not any("\n" in str(fault) for fault in caught.value.faults)
 
 
-def test_what_is_taken_away_runs(tmp_path: Any) -> None:
+def test_what_is_taken_away_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where the program puts its picture
+    monkeypatch.setenv("MPLBACKEND", "agg")
     for extra in ({}, {"simulate": RUN}):
         found = answers.take({**TAKE, **extra})
         experiment = Experiment.from_dict(tomllib.loads(found["toml"]))
@@ -300,6 +302,17 @@ def test_what_is_taken_away_runs(tmp_path: Any) -> None:
         np.testing.assert_allclose(
             alone["curve"].risk, predict(LIBRARY, alpha=np.geomspace(0.25, 16, 20)).risk
         )
+        picture = tmp_path / "curve.png"
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        picture.unlink()
+        lines = alone["axes"].get_lines()
+        np.testing.assert_allclose(lines[0].get_ydata(), alone["curve"].risk)
+        assert (alone["axes"].get_xscale(), alone["axes"].get_yscale()) == ("log", "log")
+        if extra:
+            np.testing.assert_allclose(
+                np.asarray(lines[1].get_ydata(), float),
+                [network.risk.mean for network in alone["networks"]],
+            )
         command = (
             found["command"]
             .splitlines()[-1]

@@ -162,7 +162,7 @@ def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> Non
     slide(page, "step", 0.4)
     page.select_option("#axis", "step")
     page.wait_for_function(
-        "() => location.hash.includes('relu') && location.hash.includes('axis=step')"
+        "() => ['relu', 'readout=signs', 'axis=step'].every((each) => location.hash.includes(each))"
     )
     step = page.input_value("#f-step")
     again = context.new_page()
@@ -425,6 +425,13 @@ def test_the_single_file_works_without_a_network(context: BrowserContext, export
     slide(page, "step", 1.0)
     moved(page, before)
     assert "10" in page.input_value("#f-step")
+    expect(page.locator("#sketch svg")).to_have_attribute("aria-label", re.compile("teacher"))
+    expect(page.locator("#gallery")).to_be_hidden()  # its grid is that of one network
+    page.check("#lock")
+    page.set_input_files(
+        "#own-file", {"name": "own.csv", "mimeType": "text/csv", "buffer": b"1,0.2\n4,0.1\n"}
+    )
+    expect(page.locator("#curve-chart svg")).to_contain_text("own.csv")
     page.click("#tab-map")
     page.wait_for_selector("#map-chart svg")
     page.click("#take-python")

@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from firststep.web.about import about
-from firststep.web.words import FIELDS, QUANTITIES
 from tests.web.browsing import drawn, in_a_browser, paths
 
 pytestmark = in_a_browser
@@ -101,20 +100,6 @@ def test_a_thousand_unknown_names_are_told_in_a_line(page: Page) -> None:
     notice = page.locator("#notice")
     expect(notice).to_contain_text("and 995 more")
     assert len(notice.inner_text()) < 400
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("preset", [each["name"] for each in about()["presets"]])
-def test_every_preset_has_a_picture_of_everything(page: Page, preset: str) -> None:
-    """Every quantity along every axis on both scales: something is drawn, or said."""
-    state = next(each["state"] for each in about()["presets"] if each["name"] == preset)
-    axes = [name for name, field in FIELDS.items() if field.axis]
-    for axis, quantity, scale in itertools.product(axes, QUANTITIES, ("linear", "log")):
-        low, high = FIELDS[axis].slider or (0.1, 10.0)
-        changes = {"axis": axis, "from": low, "to": high, "quantity": quantity, "yscale": scale}
-        shown(page, {**state, **changes})
-        assert len(ticks(page)) <= MOST_TICKS, changes
-        assert not any("NaN" in path or "Infinity" in path for path in paths(page)), changes
 
 
 def shown(page: Page, state: dict[str, Any]) -> None:

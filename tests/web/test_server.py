@@ -20,8 +20,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firststep.cli import run
+from firststep.cli.explore import _own_address
+from firststep.cli.qr_code import in_half_blocks, qr_code
 from firststep.label_faults import LATER
+from firststep.web.asked import LONGEST_TEXT
 from firststep.web.pool import Pool, Refused
+from firststep.web.server import SECONDS
 from tests.processes import PATIENCE, alive, children, eventually, seconds_until_rest
 from tests.web.serving import CURVE, NETWORKS, PROBLEM, explorer, wait_for_networks
 
@@ -54,6 +58,7 @@ def test_the_page_and_its_files(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.status_code == 200
     assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
     for name in ("main.js", "charts/chart.js"):
         script = client.get(f"/static/{name}")
         assert script.headers["content-type"].startswith("text/javascript")
@@ -162,6 +167,37 @@ def test_a_fault_of_ours_is_told_to_whoever_runs_the_server(
     told = capsys.readouterr().err
     assert told.startswith('explorer: {"call": "no-such-call", "body": {"problem": 1}} failed')
     assert "Traceback" in told
+
+
+# 158 characters that are slow: their band takes most of a minute.
+SLOW_EXPRESSION = "+".join(f"tanh(9*(z-{place}/5))" for place in range(1, 10))
+
+
+def test_an_expression_cannot_hold_a_worker() -> None:
+    """The request ends at the limit, and whoever asks next is answered by a new worker."""
+
+    async def asked() -> tuple[Refused, float]:
+        pool = Pool(size=1, waiting=1, seconds=PATIENCE, memory=3 * 2**30)
+        slow = {**CURVE, "problem": {**PROBLEM, "student": SLOW_EXPRESSION, "readout": "gaussian"}}
+        try:
+            await pool.ask("curve", CURVE)  # the worker has loaded
+            pool._seconds = 1.0
+            begun = time.perf_counter()
+            with pytest.raises(Refused) as caught:
+                await pool.ask("band", slow)
+            taken = time.perf_counter() - begun
+            pool._seconds = PATIENCE
+            assert "y" in await pool.ask("curve", CURVE)
+            return caught.value, taken
+        finally:
+            await pool.close()
+
+    assert len(SLOW_EXPRESSION) <= LONGEST_TEXT
+    assert SECONDS <= 15
+    refused, taken = asyncio.run(asked())
+    assert refused.status == 504
+    assert taken < 5
+    assert "takes longer than 1 s" in str(refused)
 
 
 def stream(client: httpx.Client, body: Any) -> list[dict[str, Any]]:
@@ -351,6 +387,52 @@ def test_another_host_needs_the_token_and_ctrl_c_ends_everything() -> None:
     assert eventually(lambda: not any(alive(pid) for pid in workers))
 
 
+def test_it_prints_the_address_for_others_with_a_code_to_photograph() -> None:
+    with explorer("--host", "0.0.0.0") as (address, process):
+        query = address.split("/?")[1]
+        assert process.stdout is not None
+        lines = [process.stdout.readline().rstrip("\n") for _ in range(2)]
+        assert lines[0] == "Ctrl-C ends it"
+        own = _own_address("0.0.0.0")
+        port = address.split(":")[2].split("/")[0]
+        if own is None:
+            pytest.skip("this machine has no way out, and so no address for others")
+        assert own not in ("0.0.0.0", "127.0.0.1")
+        other = f"http://{own}:{port}/?{query}"
+        assert lines[1] == f"for others: {other}"
+        code = in_half_blocks(qr_code(other)).split("\n")
+        assert [process.stdout.readline().rstrip("\n") for _ in code] == code
+        guest = httpx.get(other, timeout=PATIENCE, follow_redirects=True)
+        assert guest.status_code in (200, 401)  # httpx.get keeps no cookie of the redirect
+
+
+COURSE = "https://course.example:8443"
+
+
+def test_only_the_named_origin_may_show_it_in_a_frame() -> None:
+    """With a token in the path, as the cookies of a page in another's frame are kept from it."""
+    with explorer("--host", "0.0.0.0", "--embed", COURSE) as (address, process):
+        assert process.stdout is not None
+        lines = [process.stdout.readline().rstrip("\n") for _ in range(2)]
+        token = address.split("token=")[1]
+        shown = lines[1].removeprefix(f"in a frame on {COURSE}: ")
+        assert shown.endswith(f"/~{token}/")
+        base = address.split("/?")[0].replace("0.0.0.0", "127.0.0.1")
+        with httpx.Client(base_url=f"{base}/~{token}/", timeout=PATIENCE) as framed:
+            for path in ("", "static/main.js", "guide"):
+                answer = framed.get(path)
+                assert answer.status_code == 200
+                policy = answer.headers["content-security-policy"]
+                assert f"frame-ancestors {COURSE}" in policy
+                assert policy.count("frame-ancestors") == 1
+            assert framed.post("api/curve", json=CURVE).status_code == 200
+        for path in ("/~wrong/", "/~wrong/static/main.js", f"/~{token}x/", f"/~{token[:-1]}/"):
+            assert httpx.get(base + path, timeout=PATIENCE).status_code == 401
+    with explorer("--embed", COURSE) as (address, _):
+        policy = httpx.get(address, timeout=PATIENCE).headers["content-security-policy"]
+        assert f"frame-ancestors {COURSE}" in policy
+
+
 def test_clients_that_leave_and_ctrl_c_while_networks_are_simulated_say_nothing() -> None:
     """In the terminal."""
     with explorer() as (address, process):
@@ -421,6 +503,14 @@ def never_serves(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--ridge", "0.1,1"], "ridge must be a number"),
         (["--step-exponent", "0.6"], "step-exponent must be from 0 to 0.5 at d = infinity"),
         (["--workers", "0"], "workers must be a whole number >= 1"),
+        *(
+            (["--embed", origin], "embed must be one origin")
+            for origin in (
+                *("*", "course.example", "https://course.example/page", "javascript:alert(1)"),
+                *("https://a.example https://b.example", "https://a.example; script-src *"),
+                *("https://user@a.example", "https://a.example:99999", "https://", "'none'"),
+            )
+        ),
         (["--student", "tahn"], "did you mean tanh?"),
         (["--export", "page.txt"], "export must be the name of an .html file"),
         (["--export", "/nowhere/page.html"], "export must be a file in a folder that exists"),

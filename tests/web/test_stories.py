@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from firststep import Problem, predict
+from firststep.cli import run
+from firststep.web import export
 from firststep.web.about import about
 from firststep.web.asked import PageProblem
 from firststep.web.presets import stories
 from firststep.web.words import FIELDS
-from tests.web.browsing import SLOW, drawn, in_a_browser
+from tests.web.browsing import SLOW, drawn, in_a_browser, moved, paths, slide
 
 SCREENS = {
     f"{story['name']} {number}": screen
@@ -55,6 +58,14 @@ BESIDE: list[tuple[str, dict[str, Any], str, str]] = [
     ("peak 2", {"alpha": 0.5}, "risk", "0.409"),
     ("peak 2", {"alpha": 1.0, "step": 0.0}, "risk", "13.2"),
     ("direction 4", {}, "second alignment", "0.583"),
+    ("classes 1", {"alpha": 32.0}, "error_rate", "0.286"),
+    ("classes 2", {"alpha": 0.5}, "error_rate", "0.238"),
+    ("classes 3", {"loss": "logistic"}, "error_rate", "0.179"),
+    ("inputs 1", {"alpha0": 1.0}, "risk", "0.0407"),
+    ("inputs 2", {"alpha0": 1.0}, "risk", "0.327"),
+    ("inputs 2", {"alpha0": 1.0}, "alignment", "0.266"),
+    ("inputs 3", {"teacher_overlaps": "rise:1"}, "risk", "0.0968"),
+    ("inputs 3", {"teacher_overlaps": "rise:1"}, "random_features_risk", "0.26"),
 ]
 
 
@@ -70,20 +81,22 @@ def test_numbers_beside_a_screen(
     assert told in f"{screen['words']} {screen['answer']}"
 
 
-def test_there_are_six_of_three_or_four_screens_with_a_question() -> None:
+def test_there_are_eight_of_three_or_four_screens_with_a_question() -> None:
     for story in stories():
         assert 3 <= len(story["screens"]) <= 4
         assert any(screen["question"] for screen in story["screens"])
         for screen in story["screens"]:
             assert bool(screen["question"]) == bool(screen["answer"])
-    assert len(stories()) == 6
-    assert len({story["title"] for story in about()["stories"]}) == 6
+    assert len(stories()) == 8
+    assert len({story["title"] for story in about()["stories"]}) == 8
 
 
 @in_a_browser
 def test_a_story_is_played_with_the_keyboard(page: Page) -> None:
+    page.select_option("#preset", "beating-kernels")
     page.focus("#story-choice")
     page.select_option("#story-choice", "peak")
+    expect(page.locator("#preset-caption")).to_have_text("")  # that of the preset is of the past
     first, second, _ = (SCREENS[f"peak {number}"] for number in (1, 2, 3))
     expect(page.locator("#story-words")).to_have_text(first["words"])
     expect(page.locator("#f-ridge")).to_have_value("1e-5")
@@ -109,6 +122,58 @@ def test_a_story_is_played_with_the_keyboard(page: Page) -> None:
     expect(page.locator("#f-ridge")).to_have_value("0.3")  # the picture stays
     page.click("#undo")
     expect(page.locator("#story")).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with a small grid and the story of the peak, which is of another noise."""
+    path = tmp_path_factory.mktemp("export") / "page.html"
+    with pytest.MonkeyPatch.context() as patch:
+        sizes = {"alpha": 2, "beta": 2, "alpha0": 2, "step": 2, "ridge": 2}
+        patch.setattr(export, "FINE", sizes)
+        patch.setitem(export.ENDS, "alpha0", (2.0, 32.0))
+        patch.setattr(export, "available_cores", lambda: 1)
+        assert run(["explore", "--export", str(path)]) == 0
+    return path
+
+
+@in_a_browser
+def test_a_story_is_played_in_an_exported_file(context: BrowserContext, exported: Path) -> None:
+    """Its screens are recorded, and no number of another problem is shown for them."""
+    context.set_offline(True)
+    page = context.new_page()
+    page.goto(exported.as_uri())
+    drawn(page)
+    page.select_option("#story-choice", "peak")
+    for number in (1, 2, 3):
+        screen = SCREENS[f"peak {number}"]
+        problem = PageProblem.of({field: screen["state"][field] for field in FIELDS})
+        found = predict(problem)
+        expect(page.locator("#story-place")).to_contain_text(f"{number} of 3")
+        risk = page.locator("#values tr[data-value=risk] td")
+        expect(risk).to_have_text(re.compile(re.escape(f"{found.risk:.4g}"[:4])))
+        expect(page.locator("#weights-caption")).to_contain_text("One network")
+        expect(page.locator("#e-curve")).to_be_empty()
+        if number == 2:
+            slide(page, "ridge", 1.0)
+            expect(page.locator("#e-curve")).to_contain_text("a screen of a story is recorded")
+            page.click("#take-python")
+            expect(page.locator("#take-status")).to_contain_text("recorded as it is")
+            page.keyboard.press("Escape")
+        page.focus("#story-next")
+        page.keyboard.press("Enter")
+    expect(page.locator("#story")).to_be_hidden()
+    expect(page.locator("#e-curve")).to_be_empty()
+    before = paths(page)
+    value = page.input_value("#f-step")
+    for place in (0.0, 1.0):  # its grid has two values
+        slide(page, "step", place)
+        if page.input_value("#f-step") != value:
+            break
+    moved(page, before)
+    page.goto(exported.as_uri() + "#beta=1.234")  # no number of the nearest width for this one
+    page.reload()
+    expect(page.locator("#e-beta")).to_contain_text("the file has no numbers at beta = 1.234")
 
 
 @in_a_browser

@@ -35,6 +35,7 @@ from firststep.web.checked import Json
 from firststep.web.curves import LEAST_OF_A_BAND
 from firststep.web.meaning import kind_of, main_quantity, offered
 from firststep.web.presets import DEFAULTS
+from firststep.web.recorded import recorded
 from firststep.web.single_file import single_file
 from firststep.web.words import LINES, MAP_QUANTITIES, QUANTITIES, SPLIT
 from firststep.writing import write_text
@@ -78,7 +79,8 @@ def write_page(path: Path, problem: Problem) -> int:
     axes = {name: _axis(problem, name, sizes[name]) for name in ORDER}
     points = math.prod(len(values) for values in axes.values())
     print(
-        f"a grid of {points} problems, about {max(1, round(seconds * points / cores))} s",
+        f"a grid of {points} problems, about {max(1, round(seconds * points / cores))} s; "
+        "then the stories, about half a minute",
         file=sys.stderr,
         flush=True,
     )
@@ -273,8 +275,11 @@ def shipped(problem: Problem, axes: Axes, cores: int) -> Json:
         words, numbers = np.unique(stacked["model_error_reason"], return_inverse=True)
         reasons = words.tolist()
         stacked["model_error_reason"] = numbers.reshape(stacked["risk"].shape).astype(float)
+    about_it = _about_offline(problem, axes)
+    about_it["stories"], told = recorded(about_it["defaults"], cores)
     return {
-        "about": _about_offline(problem, axes),
+        "about": about_it,
+        "recorded": told,
         "order": list(ORDER),
         "axes": axes,
         "kappa": plain(KAPPA),
@@ -359,15 +364,7 @@ def _about_offline(problem: Problem, axes: Axes) -> Json:
     for line in lines:
         if line["name"] == "isotropic":
             line["quantities"].remove("gain")
-    return {
-        **told,
-        "offline": True,
-        "grid": axes,
-        "defaults": state,
-        "presets": [],
-        "stories": [],
-        "lines": lines,
-    }
+    return {**told, "offline": True, "grid": axes, "defaults": state, "presets": [], "lines": lines}
 
 
 def _templates(problem: Problem) -> dict[str, dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from importlib.resources import files
 from typing import Any
@@ -24,6 +25,7 @@ DEFAULTS: Json = {
     "tab": "curve",
     "story": "",  # the name of one under way, and the number of its screen
     "screen": 1,
+    "lock": "",  # the ends of the vertical axis, where they are to stay
     "pin": "",  # the address of a problem whose curve stays
     "present": "",  # the fields whose sliders are shown while presenting; none: not presenting
     "sim_dimension": 200,
@@ -42,10 +44,12 @@ DEFAULTS: Json = {
 
 
 def presets() -> list[Json]:
-    """Every preset with its whole state."""
+    """Every preset with its whole state and its small picture (tests/scripts/thumbnails.py)."""
     told = tomllib.loads(files("firststep.web").joinpath("presets.toml").read_text("utf-8"))
+    drawn = json.loads(files("firststep.web").joinpath("thumbnails.json").read_text("utf-8"))
     return [
-        _preset(name, row, told["groups"][row["group"]]) for name, row in told["presets"].items()
+        {**_preset(name, row, told["groups"][row["group"]]), "thumbnail": drawn.get(name)}
+        for name, row in told["presets"].items()
     ]
 
 

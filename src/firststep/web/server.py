@@ -234,8 +234,15 @@ class Guard:
     After it: the headers that keep the page to itself.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None, token: str | None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: frozenset[str] | None,
+        token: str | None,
+        embed: str | None = None,
+    ) -> None:
         self._app, self._hosts, self._token = app, hosts, token
+        self._headers = headers_for(embed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -244,19 +251,32 @@ class Guard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                named = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-                message["headers"] = [*message.get("headers", []), *named]
+                message["headers"] = [*message.get("headers", []), *self._headers]
             await send(message)
 
-        request = Request(scope, receive)
-        answer = self._refusal(request)
+        inside = self._without_token(scope)
+        request = Request(inside or scope, receive)
+        answer = self._refusal(request, is_known=inside is not None)
+        scope = inside or scope
         await (answer or self._app)(scope, receive, guarded)
 
-    def _refusal(self, request: Request) -> Response | None:
+    def _without_token(self, scope: Scope) -> Scope | None:
+        """A request beneath /~TOKEN/, as a page in another's frame makes them, without that."""
+        begin = f"/~{self._token}/".encode()
+        path = scope["path"].encode()
+        if self._token is None or not hmac.compare_digest(path[: len(begin)], begin):
+            return None
+        return {
+            **scope,
+            "path": scope["path"][len(begin) - 1 :],
+            "raw_path": path[len(begin) - 1 :],
+        }
+
+    def _refusal(self, request: Request, *, is_known: bool) -> Response | None:
         host = request.headers.get("host", "")
         if self._hosts is not None and host.rsplit(":", 1)[0] not in self._hosts:
             return refuse(server_says(421, "this explorer answers only to the local machine"))
-        if self._token is None:
+        if self._token is None or is_known:
             return None
         given = request.query_params.get("token")
         if given is not None and hmac.compare_digest(given.encode(), self._token.encode()):
@@ -280,12 +300,25 @@ CALLS = ("curve", "band", "point", "words", "weights", "map", "estimate", "take"
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
+def headers_for(embed: str | None) -> list[tuple[bytes, bytes]]:
+    """Those of every answer; frames only for pages of ``embed``, or for none."""
+    told = dict(HEADERS)
+    if embed is not None:
+        name = "Content-Security-Policy"
+        told[name] = told[name].replace("frame-ancestors 'none'", f"frame-ancestors {embed}")
+    return [(name.lower().encode(), value.encode()) for name, value in told.items()]
+
+
 def application(
-    explorer: Explorer, hosts: frozenset[str] | None = LOCAL, token: str | None = None
+    explorer: Explorer,
+    hosts: frozenset[str] | None = LOCAL,
+    token: str | None = None,
+    embed: str | None = None,
 ) -> ASGIApp:
     """The ASGI application.
 
-    ``hosts``: the names it answers to (None: any); ``token``: what every request must bring.
+    ``hosts``: the names it answers to (None: any); ``token``: what every request must bring;
+    ``embed``: the origin whose pages may show it in a frame.
     """
     routes = [
         *(Route(path, explorer.page) for path in explorer.pages),
@@ -298,7 +331,7 @@ def application(
         lifespan=explorer.life,
         exception_handlers={404: _missing, 405: _missing, 500: _failed},
     )
-    return Guard(app, hosts, token)
+    return Guard(app, hosts, token, embed)
 
 
 async def _missing(_: Request, error: Exception) -> Response:

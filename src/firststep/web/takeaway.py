@@ -99,7 +99,40 @@ def python(asked: Question) -> str:
             "]",
             f"print([network.{asked.quantities[0]} for network in networks])",
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_plotted(asked)]) + "\n"
+
+
+def _plotted(asked: Question) -> list[str]:
+    """The curve as a picture, networks with one standard error."""
+    shown_quantity = asked.quantities[0]
+    along = asked.axis
+    lines = [
+        "",
+        "import matplotlib.pyplot as plt  # pip install 'firststep[plot]'",
+        "",
+        "figure, axes = plt.subplots()",
+        f'axes.plot({along}, curve.{shown_quantity}, label="one step, exact theory")',
+    ]
+    if asked.networks is not None:
+        measured = f"network.{shown_quantity}"
+        lines += [
+            "axes.errorbar(",
+            f"    [{asked.at}],",
+            f"    [{measured}.mean for network in networks],",
+            f"    [{measured}.standard_error for network in networks],",
+            f'    fmt="o", label="{asked.networks.model}, d = {asked.networks.dimension}",',
+            ")",
+        ]
+    lines += [f'axes.set_xscale("{asked.scale}")']
+    if QUANTITIES[shown_quantity].scale == "log":
+        lines.append('axes.set_yscale("log")')
+    return [
+        *lines,
+        f'axes.set_xlabel("{along}")',
+        f'axes.set_ylabel("{QUANTITIES[shown_quantity].label}")',
+        "axes.legend()",
+        'figure.savefig("curve.png", dpi=200)',
+    ]
 
 
 def _sizes(run: Networks) -> dict[str, int | str]:

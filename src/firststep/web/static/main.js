@@ -2,14 +2,17 @@
 import { connect } from './state/api.js';
 import { nodeById, sayNotice } from './page/tools.js';
 import { shownInstead } from './state/meaning.js';
-import { Store, hashOf, learnFields, readHash } from './state/state.js';
+import { Address } from './state/address.js';
+import { Store, learnFields, readHash } from './state/state.js';
 import { ErrorBoard, Gate, errorsIn } from './state/requests.js';
 import { Words } from './page/words.js';
 import { Controls } from './controls/controls.js';
 import { CurvePanel } from './panels/curve.js';
 import { MechanismPanel } from './panels/mechanism.js';
+import { OwnPoints } from './panels/own.js';
 import { Pin } from './panels/pin.js';
 import { Sentences } from './panels/sentences.js';
+import { Sketch } from './panels/sketch.js';
 import { SimulatePanel } from './panels/simulate.js';
 import { MapPanel } from './panels/map.js';
 import { Stories } from './panels/stories.js';
@@ -19,7 +22,6 @@ import { prepareTheme } from './page/theme.js';
 
 const mostNames = 5; // of parts of a link that nobody knows
 const longestName = 30; // characters of one
-const addressPause = 200; // ms: browsers limit how often the address may change
 
 function saysIgnored(ignored) {
   if (!ignored.length) return;
@@ -59,16 +61,6 @@ function showTab(name) {
   }
 }
 
-function keepAddress(store) {
-  let timer = null;
-  const write = () => history.replaceState(null, '', hashOf(store.state, store.defaults));
-  store.subscribe(() => {
-    clearTimeout(timer);
-    timer = setTimeout(write, addressPause);
-  });
-  return write;
-}
-
 async function start() {
   prepareTheme();
   const api = connect();
@@ -80,18 +72,26 @@ async function start() {
   const words = new Words(about);
   const tools = { api, about, store, words, board: new ErrorBoard(), gate: new Gate() };
   const controls = new Controls(tools);
+  const sketch = new Sketch();
   let mechanism = null;
   const curve = new CurvePanel({
     ...tools,
     onExact: (state, context) => mechanism.refresh(state, context),
-    onFault: () => mechanism.fade(),
+    onFault: () => {
+      mechanism.fade();
+      sketch.fade();
+    },
   });
-  mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => curve.setPoint(answer, state) });
+  mechanism = new MechanismPanel({ ...tools, onPoint: (answer, state) => {
+    curve.setPoint(answer, state);
+    sketch.show(answer, state);
+  } });
   const sentences = new Sentences(tools);
   const stories = new Stories(tools);
   const pin = new Pin(tools);
   const presentation = new Presentation(tools);
   const simulate = new SimulatePanel({ ...tools, curve });
+  new OwnPoints({ store, curve });
   const map = new MapPanel(tools);
   const take = new TakePanel({ ...tools, curve, map });
   prepareDialogs(about);
@@ -115,11 +115,13 @@ async function start() {
     }
   };
   store.subscribe(show);
-  take.beforeLink = keepAddress(store);
+  const address = new Address(store);
+  take.beforeLink = () => address.write();
   window.addEventListener('hashchange', () => {
     const read = readHash(location.hash, about);
     store.seal();
-    store.set({ ...about.defaults, ...withView(read.found) });
+    address.given(() => store.set({ ...about.defaults, ...withView(read.found) }));
+    store.seal();
     saysIgnored(read.ignored);
   });
   saysIgnored(given.ignored);

@@ -7,6 +7,7 @@ import { fitRange, drawSeries, readAt } from './series.js';
 import { HoverBox } from './hoverbox.js';
 import { MarkerSlider, drawStillMarker } from './marker.js';
 
+const END_PAD = 8; // px: a symbol at the end of an axis is whole
 const EMPTY_CHART = {
   x: { label: '', scale: 'linear', range: [0, 1] }, y: { label: '', scale: 'linear', range: null },
   lines: [], points: [], bars: [], levels: [], verticals: [], bands: [], marker: null, legend: true,
@@ -126,7 +127,8 @@ function drawChart(pen, layer, spec, width, height, clip) {
   const y = { ...spec.y, range: spec.y.range || fitRange(spec) };
   const narrow = width < 480;
   const legend = layoutLegend(pen, spec.legend ? legendEntries(spec) : [], width - (narrow ? 4 : 90));
-  const frame = layoutFrame(pen, { width, height, above: legend.height, x: spec.x, y });
+  const x = { ...spec.x, pad: spec.bars.length ? 0 : END_PAD };
+  const frame = layoutFrame(pen, { width, height, above: legend.height, x, y });
   const { left, right, top, bottom } = frame;
   const clipPath = svgNode('clipPath', { id: clip }, svgNode('defs', null, layer));
   svgNode('rect', { x: left, y: top, width: right - left, height: bottom - top }, clipPath);

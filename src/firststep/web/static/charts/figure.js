@@ -64,12 +64,19 @@ export class Figure {
     return [(event.clientX - rect.left) * zoom, (event.clientY - rect.top) * zoom];
   }
 
-  toSVG(description = '') {
+  // A file that opens by itself; `caption` is written beneath the figure, small.
+  toSVG(description = '', caption = '') {
     const width = Math.max(640, Math.min(1000, this.width || 800));
     const pen = Pen.paper(width);
     const layer = svgNode('g');
     const frame = this.drawLayer(pen, layer, width, Math.round(width * 0.6), true);
-    const root = paperRoot(width, Math.ceil(frame.height), pen, this.label, description);
+    const size = pen.small * 0.8;
+    const lines = pen.wrap(caption, width, size);
+    lines.forEach((line, index) => {
+      pen.text(layer, 0, frame.height + size * (1.5 + 1.35 * index), line, { size, color: 'soft' });
+    });
+    const height = Math.ceil(frame.height + (lines.length ? size * (0.9 + 1.35 * lines.length) : 0));
+    const root = paperRoot(width, height, pen, this.label, description);
     root.appendChild(layer);
     return svgText(root);
   }

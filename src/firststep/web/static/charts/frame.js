@@ -9,10 +9,12 @@ export const BAND_OPACITY = 0.25; // seen on white and on dark, and lines seen t
 
 // Finds the margins. `above`, `rightOf` and `below` are heights and widths kept free for legend,
 // title or colour bar. The plot area is at least `least` pixels high: a long legend makes the
-// figure higher, not the plot flatter.
+// figure higher, not the plot flatter. `x.pad`: pixels between the ends of the x axis and the frame,
+// so that first and last points do not lie on it.
 export function layoutFrame(pen, { width, height, above = 0, rightOf = 0, below = 0, least = 190, x, y }) {
   const narrow = width < NARROW;
   const line = pen.size * 1.25;
+  const pad = x.pad || 0;
   const frame = { width, narrow, above };
   frame.xLabel = pen.wrap(x.label, width - 40, pen.size);
   const bottomSpace = pen.small * 1.2 + 8 + frame.xLabel.length * line + 4 + below;
@@ -29,7 +31,7 @@ export function layoutFrame(pen, { width, height, above = 0, rightOf = 0, below 
   const extent = text => pen.width(text, pen.small) + pen.size * 0.9;
   // the last label of the x axis may stick out of the frame: keep room for its half
   for (let round = 0; round < 2; round += 1) {
-    frame.xScale = makeScale(x.scale, x.range, [frame.left, frame.right]);
+    frame.xScale = makeScale(x.scale, x.range, [frame.left + pad, frame.right - pad]);
     frame.xTicks = axisTicks(frame.xScale, extent);
     let [out, first] = [0, 0];
     for (const tick of frame.xTicks.major) {

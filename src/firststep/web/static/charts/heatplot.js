@@ -6,6 +6,7 @@ import { heatColor, contourLines } from './contour.js';
 
 const COLOR_LEVELS = 128;
 const BAR_SIZE = 14;
+const LABEL_GAP = 3; // px between the label of a contour and its line
 
 export function heatIds() {
   return { clip: uniqueSvgId('heat-clip'), hatch: uniqueSvgId('heat-hatch'), bar: uniqueSvgId('heat-bar') };
@@ -56,7 +57,7 @@ export function drawHeat(pen, layer, spec, width, height, ids) {
   const [xEdges, yEdges] = [cellEdges(spec.x), cellEdges(spec.y)];
   const range = edges => sortedPair(edges[0], edges[edges.length - 1]);
   const frame = layoutFrame(pen, {
-    width, height, above: titles.length ? titles.length * line + 4 : 0, least: 220,
+    width, height, above: titles.length ? titles.length * line + 4 : 0, least: 160,
     rightOf: narrow ? 0 : barRoom(pen, spec, rule, height), below: narrow ? BAR_SIZE + 14 + pen.small * 1.3 : 0,
     x: { ...spec.x, range: range(xEdges) }, y: { ...spec.y, range: range(yEdges) },
   });
@@ -137,19 +138,46 @@ function drawContours(pen, inside, layer, spec, rule, frame) {
     const [x, y] = [frame.xScale.toPixel(marker.x), frame.yScale.toPixel(marker.y)];
     placer.boxes.push({ x: x - 11, y: y - 11, width: 22, height: 22 });
   }
-  for (const contour of spec.contours) {
-    const lines = contourLines(spec.values, xs, ys, contour.value, rule.scale.unit);
+  const found = spec.contours.map(contour => (
+    { contour, lines: contourLines(spec.values, xs, ys, contour.value, rule.scale.unit) }));
+  for (const { contour, lines } of found) {
     if (!lines.length) continue;
-    const d = lines.map(line => `M${line.map(([x, y]) => `${px(x)} ${px(y)}`).join('L')}`).join('');
+    const label = contour.label === undefined ? plainNumber(contour.value) : contour.label;
+    placer.dots = found.filter(other => other.contour !== contour).flatMap(other => other.lines.flat());
+    const box = label ? drawContourLabel(pen, layer, placer, lines, label) : null;
+    const d = lines.map(line => pathAround(line, box)).join('');
     const style = { d, fill: 'none', 'stroke-linejoin': 'round' };
     svgNode('path', { ...style, stroke: pen.paint('panel'), 'stroke-opacity': 0.55, 'stroke-width': 4 }, inside);
     svgNode('path', {
       ...style, stroke: pen.paint(contour.color || 'black'), 'stroke-width': 1.75,
       'stroke-dasharray': contour.dash || null,
     }, inside);
-    const label = contour.label === undefined ? plainNumber(contour.value) : contour.label;
-    if (label) drawContourLabel(pen, layer, placer, lines, label);
   }
+}
+
+// A line that stops where its label stands and goes on behind it.
+function pathAround(line, box) {
+  const isFree = ([x, y]) => !box || x < box.x - LABEL_GAP || x > box.x + box.width + LABEL_GAP
+    || y < box.y - LABEL_GAP || y > box.y + box.height + LABEL_GAP;
+  let d = '';
+  let on = false;
+  const add = place => {
+    const free = isFree(place);
+    if (free) d += `${on ? 'L' : 'M'}${px(place[0])} ${px(place[1])}`;
+    on = free;
+  };
+  line.forEach(([x, y], index) => {
+    const [fromX, fromY] = line[Math.max(0, index - 1)];
+    const length = Math.hypot(x - fromX, y - fromY);
+    // only pieces near the label are cut up
+    const near = box && [x, fromX].some(at => Math.abs(at - box.x - box.width / 2) < box.width / 2 + length + LABEL_GAP)
+      && [y, fromY].some(at => Math.abs(at - box.y - box.height / 2) < box.height / 2 + length + LABEL_GAP);
+    const cuts = near ? Math.max(1, Math.ceil(length / 2)) : 1;
+    for (let cut = index ? 1 : cuts; cut <= cuts; cut += 1) {
+      add([fromX + ((x - fromX) * cut) / cuts, fromY + ((y - fromY) * cut) / cuts]);
+    }
+  });
+  return d;
 }
 
 // On the longest piece, as near to its middle as the frame and the other labels allow.
@@ -160,10 +188,11 @@ function drawContourLabel(pen, layer, placer, lines, label) {
   const candidates = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9, 0, 1].flatMap(share => {
     const [x, y] = longest[Math.round(share * (longest.length - 1))];
     const top = y - height / 2;
-    return [x - width / 2, x + 5, x - 5 - width].map(left => ({ x: left, y: top, width, height }));
+    return [{ x: x - width / 2, y: top, width, height }];
   });
   const box = placer.place(candidates);
   pen.text(layer, box.x, box.y + pen.small * 0.95, text, { size: pen.small, weight: 600, halo: true });
+  return box;
 }
 
 function drawColorBar(pen, layer, spec, rule, frame, gradient) {

@@ -4,6 +4,7 @@ import { isNumber, plainNumber, valueAtPixel } from './axis.js';
 import { svgNode, setAttributes, px, LabelPlacer } from './svg.js';
 import { lineValueAt } from './series.js';
 
+const GRIP_HEIGHT = 18;
 const KEY_STEPS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
 
 export class MarkerSlider {
@@ -105,11 +106,12 @@ export class MarkerSlider {
     const ring = { visibility: y === null ? 'hidden' : null, cx: x, cy: y || 0 };
     setAttributes(this.ring, { ...ring, fill: panel, stroke: ink });
     setAttributes(this.ringTouch, ring);
-    setAttributes(this.grip, { d: gripPath(x, bottom), fill: ink, stroke: panel });
-    setAttributes(this.ridges, { d: `M${px(x - 1.5)} ${px(bottom)}v7m3 0v-7`, stroke: panel });
-    setAttributes(this.gripTouch, { x: x - 20, y: bottom - 16 });
+    const grip = bottom - GRIP_HEIGHT; // inside the frame: beneath it are the numbers of the axis
+    setAttributes(this.grip, { d: gripPath(x, grip), fill: ink, stroke: panel });
+    setAttributes(this.ridges, { d: `M${px(x - 1.5)} ${px(grip + 8)}v7m3 0v-7`, stroke: panel });
+    setAttributes(this.gripTouch, { x: x - 20, y: bottom - 30 });
     const focus = y === null ? '' : `M${px(x - 11)} ${px(y)}a11 11 0 1 0 22 0a11 11 0 1 0 -22 0Z`;
-    setAttributes(this.focus, { d: focus || gripPath(x, bottom, 4), stroke: pen.paint('blue') });
+    setAttributes(this.focus, { d: focus || gripPath(x, grip, 4), stroke: pen.paint('blue') });
     this.label.replaceChildren();
     if (marker.label && y !== null) drawMarkerLabel(pen, this.label, frame, marker.label, x, y);
     setAttributes(this.group, {
@@ -188,9 +190,10 @@ export class MarkerSlider {
   }
 }
 
+// Its tip at height y.
 function gripPath(x, y, more = 0) {
-  const [wide, high] = [6 + more, 11 + more];
-  return `M${px(x)} ${px(y - 7 - more)}L${px(x + wide)} ${px(y - 1)}V${px(y + high)}H${px(x - wide)}V${px(y - 1)}Z`;
+  const [wide, high] = [6 + more, GRIP_HEIGHT + more];
+  return `M${px(x)} ${px(y - more)}L${px(x + wide)} ${px(y + 6)}V${px(y + high)}H${px(x - wide)}V${px(y + 6)}Z`;
 }
 
 // The marker in a saved figure: the ring and its label, without the handle.

@@ -4,6 +4,7 @@ import { buildNode, nodeById } from '../page/tools.js';
 import { problemNames, sameState } from '../state/state.js';
 import { isIdle, lawName, limitOf } from '../state/meaning.js';
 import { ChoiceField, DimensionField, ExponentField, NumberField, TextField } from './fields.js';
+import { Gallery } from './gallery.js';
 import { LawField, SwitchField } from './laws.js';
 
 export const offlineReason = 'This page is an export with a fixed grid of answers: sliders take its values, '
@@ -61,12 +62,19 @@ export class Controls {
     select.addEventListener('change', (event) => {
       const preset = presets.find((each) => each.name === select.value);
       if (!preset) return;
-      this.chosen = preset;
-      this.store.seal();
-      this.store.set({ ...this.about.defaults, tab: 'curve', ...preset.state }, { event });
-      this.store.seal();
-      this.showPreset(this.store.state);
+      this.choosePreset(preset, event);
     });
+    const choose = (preset, event) => this.choosePreset(preset, event);
+    nodeById('gallery').hidden = select.disabled;
+    if (!select.disabled) this.gallery = new Gallery(presets, choose);
+  }
+
+  choosePreset(preset, event) {
+    this.chosen = preset;
+    this.store.seal();
+    this.store.set({ ...this.about.defaults, tab: 'curve', ...preset.state }, { event });
+    this.store.seal();
+    this.showPreset(this.store.state);
   }
 
   // A link or an undo may bring a preset back: it is recognised by its state.
@@ -75,7 +83,9 @@ export class Controls {
     const isPreset = (preset) => sameState(state, { ...this.about.defaults, ...preset.state }, telling);
     if (!this.chosen || !isPreset(this.chosen)) this.chosen = (this.about.presets || []).find(isPreset) || this.chosen;
     const caption = nodeById('preset-caption');
+    if (state.story) this.chosen = null; // its screens are states of their own
     if (!this.chosen) {
+      nodeById('preset').value = '';
       caption.textContent = '';
       return;
     }

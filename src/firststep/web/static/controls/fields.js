@@ -166,8 +166,8 @@ export class ExponentField extends FieldControl {
   constructor(field, own) {
     super(field, own);
     this.select = this.add('select', 's', { onchange: (event) => this.choose(event) });
-    fillSelect(this.select, [{ value: '0.5', label: 'large: η = step · √N' }, { value: '0', label: 'small: η = step' },
-      { value: 'other', label: 'between: η = step · N^…' }]);
+    fillSelect(this.select, [{ value: '0.5', label: 'large: η = η̃ √N' }, { value: '0', label: 'small: η = η̃' },
+      { value: 'other', label: 'between' }]);
     this.box = this.addNumberBox({ min: 0, max: 1, step: 0.05 });
   }
 

@@ -66,6 +66,11 @@ export function writeNumber(box, value) {
   box.value = value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential() : String(value);
 }
 
+// A unit stays with its number where a line breaks.
+export function keepUnits(text) {
+  return text.replace(/ (?=(%|d)(?![\w]))/g, '\u00a0');
+}
+
 export function capitalised(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -15,6 +15,8 @@ const pageWords = {
   yscale: ['Vertical scale',
     'Equal ratios (log) or equal differences (linear) take equal lengths on the vertical axis; log leaves out '
       + 'values that are not positive.', ''],
+  lock: ['Lock',
+    'The vertical axis keeps its range while the curve moves, in the link too; another quantity frees it.', ''],
   lines: ['Lines', 'Which predictions are drawn.', 'exact'],
   values: ['Values here', 'The numbers of the current problem, as the library predicts them.', 'risk'],
   sim_dimension: ['Dimension d',
@@ -28,6 +30,10 @@ const pageWords = {
       + 'step.', 'simulate'],
   run: ['Run', 'Starts the simulation; the points appear on the curve as they are finished.', 'simulate'],
   cancel: ['Cancel', 'Stops the simulation and frees the machine; finished points stay.', 'simulate'],
+  own: ['Own points',
+    'Puts points of a table (CSV) on this curve: a column for the axis, one for what is shown, and its error; '
+      + 'they are read here and sent nowhere.', ''],
+  gallery: ['Gallery', 'All presets with a small picture each.', 'preset'],
   clear: ['Remove points', 'Takes all simulated points off the curve.', 'simulate'],
   take_python: ['Python', 'A Python program that computes this curve.', 'take'],
   take_command: ['Command', 'A command line that predicts this one problem, not the curve.', 'take'],

@@ -2,13 +2,15 @@
 import { Chart } from '../charts/chart.js';
 import { buildNode, capitalised, fillSelect, nodeById } from '../page/tools.js';
 import { numberIn, numberText, roundTo, writeNumber } from '../page/tools.js';
-import { fieldValue, problemOf } from '../state/state.js';
+import { fieldValue } from '../state/state.js';
 import { isSlow, offeredIn } from '../state/meaning.js';
 import { LineSlot } from '../state/parts.js';
 import { ComputingSign, Slot } from '../state/requests.js';
 import { nearestIn } from '../controls/sliders.js';
 import { nameBy } from '../page/words.js';
+import { axisOption, axisTitle, between, curveProblem, frameOf, shortSymbol } from './axes.js';
 import { LineBoxes } from './lines.js';
+import { AxisLock, lockedRange } from './lock.js';
 import { trustIn } from './mechanism.js';
 import { pinnedLabel, pinnedProblem } from './pin.js';
 
@@ -19,39 +21,6 @@ const slowestPoints = 17; // of one whose points take twenty times as long
 const bandPause = 250; // ms of rest before a band is asked for that the line came without
 const latencies = 200; // the last ones, for whoever measures them
 const hiddenNote = 'values of 0 or less are not shown on a logarithmic axis';
-
-export function axisTitle(field) {
-  return `${capitalised(field.label)}, ${field.symbol || field.name}`;
-}
-
-// In a list the symbol comes first: a narrow screen cuts the end off.
-export function axisOption(field) {
-  return field.symbol ? `${field.symbol}, ${field.label}` : capitalised(field.label);
-}
-
-// 'α = n/d' is introduced in the controls; elsewhere α is enough.
-export function shortSymbol(field) {
-  return field.symbol ? field.symbol.split(' ')[0] : field.name;
-}
-
-// A curve does not depend on where its own axis stands, so a drag along the axis asks nothing new.
-export function curveProblem(state, defaults) {
-  return { ...problemOf(state), [state.axis]: defaults[state.axis] };
-}
-
-function frameOf({ axis, from, to, xscale, quantity }) {
-  return { axis, from, to, xscale, quantity };
-}
-
-function between(xs, ys, x, log) {
-  const right = xs.findIndex((each) => each >= x);
-  if (right < 0 || ys[right] === null) return null;
-  if (right === 0 || xs[right] === x) return ys[right];
-  if (ys[right - 1] === null) return null;
-  const place = (value) => (log ? Math.log(value) : value);
-  const part = (place(x) - place(xs[right - 1])) / (place(xs[right]) - place(xs[right - 1]));
-  return ys[right - 1] + part * (ys[right] - ys[right - 1]);
-}
 
 export class CurvePanel {
   // onExact(context): the exact line stands and nothing newer waits. onFault(): a field of the
@@ -69,6 +38,7 @@ export class CurvePanel {
     this.frame = null;
     this.point = null;
     this.simulated = [];
+    this.own = [];
     this.boxes = new LineBoxes({ about, store, words });
     this.slots = new Map(about.lines.filter((line) => !line.level).map((line) => [line.name, new LineSlot(
       (body, signal) => {
@@ -79,6 +49,8 @@ export class CurvePanel {
         onError: (errors, context) => this.failed(line, errors, context),
         onBusy: (isBusy) => this.sign.set(line.name, isBusy),
       }, line.name === 'exact' ? 2 : 1)]));
+    this.ghost = null; // the curve from which a gesture began
+    this.lock = new AxisLock(store, () => this.chart.frame && [this.chart.frame.yScale.low, this.chart.frame.yScale.high]);
     this.pinned = null; // the curve of a pinned problem: { answer, frame }
     this.pinSlot = new LineSlot((body, signal) => gate.pass(signal, () => api.curve(body, signal)), {
       onAnswer: (answer, context) => {
@@ -140,7 +112,7 @@ export class CurvePanel {
   changeQuantity(event) {
     const quantity = event.target.value;
     const scaleOf = (wanted) => this.about.quantities.find(({ name }) => name === wanted).scale;
-    const changes = { quantity };
+    const changes = { quantity, lock: '' };
     if (scaleOf(quantity) !== scaleOf(this.store.state.quantity)) changes.yscale = scaleOf(quantity);
     this.store.set(changes, { event });
   }
@@ -187,6 +159,7 @@ export class CurvePanel {
   refresh(state, cause) {
     this.render(state);
     this.wanted = state;
+    this.keepGhost(Boolean(cause.live));
     this.isLive = Boolean(cause.live);
     // Lines of an older problem must not come in after the exact line of the newer one.
     const body = this.bodyFor(state, 'exact', cause.live);
@@ -202,6 +175,13 @@ export class CurvePanel {
     // The current point does not wait for a slow line.
     if (this.comesInParts(state)) this.onExact(state, { ...cause, state });
     this.slots.get('exact').ask(wanted, { ...cause, state }, this.comesInParts(state));
+  }
+
+  // While a hand moves, the curve from which it began stays behind.
+  keepGhost(isLive) {
+    const exact = this.answers.get('exact');
+    if (isLive && !this.isLive && exact) this.ghost = exact;
+    else if (!isLive) this.ghost = null;
   }
 
   answered(name, answer, context) {
@@ -301,6 +281,11 @@ export class CurvePanel {
     this.draw();
   }
 
+  setOwn(series) {
+    this.own = series;
+    this.draw();
+  }
+
   setSimulated(series) {
     this.simulated = series;
     if (series.length && this.host.classList.contains('outdated')) this.clearLines();
@@ -358,24 +343,35 @@ export class CurvePanel {
         for (const note of this.notesOn(line.name, found)) if (!notes.includes(note)) notes.push(note);
       }
     }
-    const { pinned } = this;
+    const { ghost, pinned } = this;
+    if (ghost && ghost.frame === frameKey && ghost.answer !== (exact && exact.answer)) {
+      lines.unshift({ label: '', x: ghost.answer.x, y: ghost.answer.y, color: 'sky', dash: '', width: 1, extra: {}, band: null });
+    }
     if (pinned && state.pin && pinned.pin === state.pin && pinned.frame === frameKey) {
       lines.push({ label: pinnedLabel, x: pinned.answer.x, y: pinned.answer.y, color: 'grey', dash: '9 4', width: 2, extra: {}, band: null });
     }
     const levels = exact ? this.boxes.levelsOf(exact.answer, { ...state, quantity, axis }) : { lines: [], levels: [] };
     lines.push(...levels.lines);
     const points = this.simulated.map((series) => this.seriesFor(series, quantity)).filter((series) => series.x.length);
+    points.push(...this.ownSeries(axis, quantity));
     const title = this.about.quantities.find((each) => each.name === quantity);
     const isHidden = (series) => [series.y].flat().some((value) => value !== null && value <= 0);
     if (state.yscale === 'log' && [...lines, ...points, ...levels.levels].some(isHidden)) notes.push(hiddenNote);
     this.chart.update({
       x: { label: axisTitle(this.fields.get(axis)), scale: xscale, range: [from, to] },
-      y: { label: capitalised(title.label), scale: state.yscale, range: null, floor: title.floor },
+      y: { label: capitalised(title.label), scale: state.yscale, range: lockedRange(state.lock, state.yscale), floor: title.floor },
       lines, points, bars: [], levels: levels.levels, verticals: [], bands: [], marker: this.markerFor(state, exact), legend: true,
     });
     // A line that came and went would move a slider under the finger.
     if (!this.isLive) this.warned = this.warning();
     nodeById('curve-notes').replaceChildren(...(this.warned || []), ...notes.map((note) => buildNode('p', {}, note)));
+  }
+
+  // Own points belong to an axis and a quantity, whatever the problem.
+  ownSeries(axis, quantity) {
+    const mine = this.own.filter((each) => each.axis === axis && each.quantity === quantity);
+    return mine.map(({ label, points }, place) => ({ label, color: ['red', 'black', 'pink'][place % 3], marker: 'diamond',
+      x: points.map((each) => each.x), y: points.map((each) => each.y), error: points.map((each) => each.error) }));
   }
 
   seriesFor({ label, color, marker, points }, quantity) {
@@ -395,6 +391,7 @@ export class CurvePanel {
     nodeById('yscale').value = state.yscale;
     writeNumber(nodeById('f-from'), state.from);
     writeNumber(nodeById('f-to'), state.to);
+    this.lock.render(state);
     this.boxes.render(state);
   }
 }

@@ -2,7 +2,7 @@
 import { HeatMap } from '../charts/heat.js';
 import { buildNode, fillSelect, listenTo, nodeById } from '../page/tools.js';
 import { numberIn, numberText, roundTo, writeNumber } from '../page/tools.js';
-import { axisOption, axisTitle, shortSymbol } from './curve.js';
+import { axisOption, axisTitle, shortSymbol } from './axes.js';
 import { isSlow, offeredIn } from '../state/meaning.js';
 import { rowBatches } from '../state/parts.js';
 import { fieldValue, problemOf } from '../state/state.js';

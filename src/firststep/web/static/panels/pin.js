@@ -1,6 +1,6 @@
 // A pinned problem, A: its curve, its sentences and the parts of its error stay while the hand moves
 // on to B. It is part of the state, so that a link keeps both.
-import { buildNode, nodeById, numberText } from '../page/tools.js';
+import { buildNode, keepUnits, nodeById, numberText } from '../page/tools.js';
 import { problemNames, problemOf, problemText, readHash, sameState } from '../state/state.js';
 import { Slot } from '../state/requests.js';
 import { barOf } from './split.js';
@@ -70,7 +70,7 @@ export class Pin {
     const bar = this.point && this.point.split.length ? barOf(this.point.split) : null;
     this.place.replaceChildren(
       buildNode('p', { class: 'soft' }, where),
-      ...(this.words ? [buildNode('p', { class: 'sentences' }, this.words)] : []),
+      ...(this.words ? [buildNode('p', { class: 'sentences' }, keepUnits(this.words))] : []),
       ...(bar ? [buildNode('div', { class: 'bar small', 'aria-hidden': 'true' }, ...bar.pieces)] : []),
     );
   }

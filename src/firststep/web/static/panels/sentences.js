@@ -1,6 +1,6 @@
 // The current problem read out: what the step buys, how far that is from the bounds, what would
 // help.
-import { nodeById } from '../page/tools.js';
+import { keepUnits, nodeById } from '../page/tools.js';
 import { problemOf } from '../state/state.js';
 import { Slot } from '../state/requests.js';
 
@@ -35,6 +35,7 @@ export class Sentences {
   show(words, { asked = null } = {}) {
     this.shown = asked;
     this.line.classList.remove('outdated');
-    if (this.line.textContent !== words) this.line.textContent = words;
+    const text = keepUnits(words);
+    if (this.line.textContent !== text) this.line.textContent = text;
   }
 }

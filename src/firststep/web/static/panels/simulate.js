@@ -3,6 +3,7 @@
 import { buildNode, fillSelect, listenTo, nodeById, numberIn, numberText } from '../page/tools.js';
 import { roundTo, sayNotice, spacedValues, writeNumber } from '../page/tools.js';
 import { problemNames, problemOf } from '../state/state.js';
+import { keepInTab, keptInTab } from '../state/kept.js';
 import { errorsIn } from '../state/requests.js';
 import { nameBy } from '../page/words.js';
 
@@ -35,7 +36,7 @@ function ownErrors(error) {
 export class SimulatePanel {
   constructor({ api, about, store, curve }) {
     Object.assign(this, { api, about, store, curve });
-    this.series = []; // { key, state, label, color, marker, points }
+    this.series = about.offline ? [] : keptInTab('networks'); // { key, state, label, color, marker, points }
     this.running = null;
     fillSelect(nodeById('f-sim_model'), about.models.map(({ name, label }) => ({ value: name, label })));
     for (const name of numberBoxes) {
@@ -196,6 +197,7 @@ export class SimulatePanel {
     const signature = mine.map(counted).join('|') + mine.length;
     if (signature !== this.shown) {
       this.shown = signature;
+      keepInTab('networks', this.series.filter((each) => each.points.length));
       this.curve.setSimulated(mine);
     }
     nodeById('clear-points').hidden = !this.series.some((each) => each.points.length);
@@ -212,6 +214,7 @@ export class SimulatePanel {
   clear() {
     this.series = this.series.filter((each) => this.running && each === this.running.series);
     for (const each of this.series) each.points = [];
+    keepInTab('networks', []);
     this.shown = null;
     this.showBelonging(this.store.state);
     if (!this.running) this.say('');

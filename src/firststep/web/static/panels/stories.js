@@ -1,10 +1,10 @@
 // Stories: screens one after the other, each a state of the page and some sentences beside the live
 // figure. The state may be played with; the next screen sets its own.
-import { buildNode, fillSelect, nodeById } from '../page/tools.js';
+import { buildNode, fillSelect, keepUnits, nodeById } from '../page/tools.js';
 
 export class Stories {
   constructor({ about, store }) {
-    Object.assign(this, { store, stories: about.stories || [], defaults: about.defaults });
+    Object.assign(this, { store, stories: about.stories || [], defaults: about.defaults, offline: about.offline });
     this.card = nodeById('story');
     const select = nodeById('story-choice');
     const options = this.stories.map(({ name, title }) => ({ value: name, label: title }));
@@ -42,9 +42,10 @@ export class Stories {
     else this.go(at.story.name, Math.max(1, number));
   }
 
-  // The picture stays as it is.
+  // The picture stays as it is; an exported page goes back to what its sliders can move.
   end() {
-    this.store.set({ story: '', screen: 1 });
+    const back = this.offline ? this.defaults : {};
+    this.store.set({ ...back, story: '', screen: 1 });
     nodeById('story-choice').focus();
   }
 
@@ -59,7 +60,7 @@ export class Stories {
     const count = at.story.screens.length;
     nodeById('story-place').textContent = `${at.story.title}, ${at.number} of ${count}`;
     nodeById('story-title').textContent = at.screen.title;
-    nodeById('story-words').textContent = at.screen.words;
+    nodeById('story-words').textContent = keepUnits(at.screen.words);
     this.showQuestion(at.screen);
     nodeById('story-back').disabled = at.number === 1;
     nodeById('story-next').textContent = at.number === count ? 'Finish' : 'Next';
@@ -68,7 +69,7 @@ export class Stories {
   // The answer is there when it is asked for, not before.
   showQuestion({ question, answer }) {
     const place = nodeById('story-question');
-    const shown = question && buildNode('details', {}, buildNode('summary', {}, question), buildNode('p', {}, answer));
+    const shown = question && buildNode('details', {}, buildNode('summary', {}, question), buildNode('p', {}, keepUnits(answer)));
     place.replaceChildren(...(shown ? [shown] : []));
   }
 }

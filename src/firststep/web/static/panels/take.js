@@ -1,6 +1,6 @@
 // What a person takes away: code, a command, an experiment file, pictures, tables, the address.
 import { csvOf, savePNG, saveText } from '../page/save.js';
-import { listenTo, nodeById, sayNotice } from '../page/tools.js';
+import { listenTo, nodeById, numberText, sayNotice } from '../page/tools.js';
 import { problemNames, problemOf } from '../state/state.js';
 import { errorsIn } from '../state/requests.js';
 import { placesOf } from './simulate.js';
@@ -29,6 +29,19 @@ function heldFields(problem, axes) {
     return axes.includes(source) ? places[axes.indexOf(source)] : problem[source];
   });
   return { names, at };
+}
+
+// The problem in a line, for a picture: what the axes do not show.
+export function captionOf(state, about) {
+  const axes = state.tab === 'map' ? [state.map_x, state.map_y] : [state.axis];
+  const isTold = ({ name, later }) => !axes.includes(name) && !(later && state[name] === about.defaults[name]);
+  const named = ['number', 'activation', 'readout', 'dimension']; // by their letters
+  const told = about.fields.filter(isTold).map(({ name, label, symbol, kind }) => {
+    const value = name === 'alpha0' && state.alpha0 === null ? 'same as α' : state[name];
+    const text = typeof value === 'number' ? numberText(value) : value === 'inf' ? '∞' : value;
+    return `${symbol && named.includes(kind) && name !== 'step_exponent' ? symbol.split(' ')[0] : label} = ${text}`;
+  });
+  return `${told.join(', ')}. firststep ${about.version}`;
 }
 
 // Columns say what they hold, and every row says of which problem it is, so that a table needs no
@@ -104,7 +117,12 @@ export class TakePanel {
 
   picture() {
     this.beforeLink(); // the address may be a moment behind
-    return this.drawing().toSVG(`firststep ${this.about.version}, ${location.href}`);
+    return this.drawing().toSVG(this.source(), captionOf(this.store.state, this.about));
+  }
+
+  // Where a picture comes from; a token of the address is nobody else's.
+  source() {
+    return `firststep ${this.about.version}, ${location.href.replace(/\/~[^/]*\//, '/')}`;
   }
 
   fileName() {
@@ -114,7 +132,9 @@ export class TakePanel {
 
   async savePicture() {
     try {
-      await savePNG(`${this.fileName()}.png`, this.picture());
+      const picture = this.picture();
+      await savePNG(`${this.fileName()}.png`, picture, { Description: captionOf(this.store.state, this.about),
+        Source: this.source(), Software: `firststep ${this.about.version}` });
     } catch (error) {
       sayNotice(`The picture could not be saved: ${error.message}`);
     }

@@ -24,17 +24,43 @@ function nearestPlace(values, wanted) {
   return best;
 }
 
+// A question as a text; how many points a line has is for the file to say.
+function questionKey(call, { problem, points: _, ...frame }) {
+  const sorted = (table) => Object.entries(table).sort(([one], [other]) => (one < other ? -1 : 1));
+  return JSON.stringify([call, sorted(problem), sorted(frame)]);
+}
+
+const notInFile = 'a screen of a story is recorded as it is: Next and Back lead on, and leaving the story leads back to '
+  + 'the sliders of this file; “firststep explore” moves everything';
+const onGrid = 1e-6; // relative
+
 class OfflineGrid {
-  constructor(shipped) {
+  constructor(shipped, refuse) {
     this.shipped = shipped;
+    this.refuse = refuse;
     this.axes = shipped.axes;
     this.arrays = {};
     for (const name of Object.keys(shipped.arrays)) this.arrays[name] = unpack(shipped.arrays[name]);
   }
 
+  // The file knows one student, teacher, noise and so on.
+  checkFixed(problem) {
+    const { order, about: { defaults } } = this.shipped;
+    const isOther = (name) => !order.includes(name) && String(problem[name]) !== String(defaults[name]);
+    if (Object.keys(problem).some(isOther)) throw this.refuse(422, [{ parameter: 'story', message: notInFile }]);
+  }
+
   places(problem) {
+    this.checkFixed(problem);
     const found = {};
-    for (const name of this.shipped.order) found[name] = nearestPlace(this.axes[name], problem[name] ?? problem.alpha);
+    for (const name of this.shipped.order) {
+      const wanted = problem[name] ?? problem.alpha;
+      found[name] = nearestPlace(this.axes[name], wanted);
+      const nearest = this.axes[name][found[name]];
+      if (problem[name] === null || Math.abs(nearest - wanted) <= onGrid * nearest) continue;
+      const message = `the file has no numbers at ${name} = ${wanted}, the nearest are at ${nearest}: move its slider`;
+      throw this.refuse(422, [{ parameter: name, message }]);
+    }
     return found;
   }
 
@@ -65,7 +91,17 @@ function arrayName(line, quantity) {
 }
 
 export function offlineApi(shipped, refuse) {
-  const grid = new OfflineGrid(shipped);
+  const grid = new OfflineGrid(shipped, refuse);
+  const recorded = new Map((shipped.recorded || []).map(({ call, body, answer }) => [questionKey(call, body), answer]));
+
+  // What is recorded comes before the grid.
+  function orRecorded(call, other) {
+    return async (body) => {
+      const kept = recorded.get(questionKey(call, body));
+      if (kept && kept.refused) throw refuse(422, [{ parameter: call, message: kept.refused }]);
+      return kept || other(body);
+    };
+  }
 
   // Two values at least make a line; parameters name the fields that a message goes to.
   function chosen(axis, from, to, [fromField, toField]) {
@@ -174,6 +210,7 @@ export function offlineApi(shipped, refuse) {
   }
 
   async function take(body) {
+    grid.checkFixed(body.problem);
     const numbers = { from: body.from, to: body.to, points: body.points, ...body.problem };
     const numberOf = (whole, name) => (name in numbers ? String(numbers[name]) : whole);
     const fill = (text) => text.replace(/\{(\w+)\}/g, numberOf);
@@ -181,5 +218,8 @@ export function offlineApi(shipped, refuse) {
     return { python: fill(texts.python), command: fill(texts.command), toml: fill(texts.toml) };
   }
 
-  return { about: async () => shipped.about, curve, point, weights, map, take };
+  return {
+    about: async () => shipped.about, curve: orRecorded('curve', curve), point: orRecorded('point', point),
+    weights: orRecorded('weights', weights), map, take,
+  };
 }

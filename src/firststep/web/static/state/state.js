@@ -75,7 +75,7 @@ function readValue(name, text, about) {
   }
   if (field && field.optional && text === 'same') return null;
   if (kind === 'dimension' && text === 'inf') return 'inf';
-  if (name === 'present') return text.length <= longestText ? text : undefined;
+  if (name === 'present' || name === 'lock') return text.length <= longestText ? text : undefined;
   if (name === 'pin') return text.length <= longestPin ? text : undefined;
   if (name === 'lines') {
     const names = text === '' ? [] : text.split(',');
@@ -122,7 +122,11 @@ export class Store {
     if (!names.length) return;
     const now = performance.now();
     const key = names.join();
-    if (key !== this.lastNames || now - this.lastTime > sameGesture) {
+    const last = this.lastNames.split(',');
+    // A drag is one change however long it rests, until it is sealed.
+    const isOneDrag = this.live && Boolean(cause.live) && names.some((name) => last.includes(name));
+    const begins = !isOneDrag && (key !== this.lastNames || now - this.lastTime > sameGesture);
+    if (begins) {
       this.past.push(this.state);
       if (this.past.length > historyLength) this.past.shift();
     }
@@ -130,7 +134,7 @@ export class Store {
     this.lastTime = now;
     this.future = [];
     this.state = { ...this.state, ...changes };
-    this.tell(cause, names);
+    this.tell(cause, names, begins);
   }
 
   // The gesture is over: the next change can be undone by itself, and what was drawn in haste is
@@ -157,10 +161,10 @@ export class Store {
     this.tell({}, Object.keys(this.state).filter((name) => !sameValue(old[name], this.state[name])));
   }
 
-  tell(cause, names) {
+  tell(cause, names, begins = false) {
     this.live = Boolean(cause.live);
     // The time of the input event itself, so that waiting in the browser's queue counts as latency.
     const time = cause.event && cause.event.timeStamp > 0 ? cause.event.timeStamp : performance.now();
-    for (const listener of this.listeners) listener(this.state, { live: Boolean(cause.live), time, names });
+    for (const listener of this.listeners) listener(this.state, { live: Boolean(cause.live), time, names, begins });
   }
 }
