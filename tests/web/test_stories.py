@@ -218,3 +218,17 @@ def test_a_presentation_fills_a_projector(browser: Browser, served: tuple[str, i
     page.keyboard.press("Escape")
     expect(page.locator("#present")).to_be_focused()
     context.close()
+
+
+@in_a_browser
+def test_an_address_asks_for_the_presentation(page: Page, served: tuple[str, int]) -> None:
+    page.goto(f"{served[0]}?present#axis=ridge")
+    drawn(page)
+    expect(page.locator("#present-end")).to_be_visible()
+    shown = page.locator("#fields .field:visible")
+    assert {each.get_attribute("data-field") for each in shown.all()} == {"ridge", "step", "alpha0"}
+    assert "?" not in page.url
+    assert "present=" in page.url
+    page.goto(f"{served[0]}?present=alpha")
+    drawn(page)
+    assert [each.get_attribute("data-field") for each in shown.all()] == ["alpha"]

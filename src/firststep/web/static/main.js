@@ -126,6 +126,7 @@ async function start() {
   });
   saysIgnored(given.ignored);
   show(store.state, { live: false, time: performance.now(), names: [] });
+  presentation.beginIfAsked();
   document.body.classList.add('ready');
 }
 

@@ -23,10 +23,22 @@ export class Presentation {
     });
   }
 
+  usualSliders() {
+    return [...new Set([this.store.state.axis, ...usual])].slice(0, mostSliders).join();
+  }
+
+  // An address ending in ?present, or ?present=alpha,step, begins with the presentation; from then
+  // on it is part of the state, as elsewhere.
+  beginIfAsked() {
+    const asked = new URLSearchParams(location.search).get('present');
+    if (asked === null) return;
+    history.replaceState(history.state, '', location.pathname + location.hash);
+    if (!this.store.state.present) this.store.set({ present: asked || this.usualSliders(), tab: 'curve' });
+  }
+
   toggle() {
-    const { present, axis } = this.store.state;
-    const sliders = [...new Set([axis, ...usual])].slice(0, mostSliders).join();
-    this.store.set({ present: present ? '' : sliders, tab: 'curve' });
+    const { present } = this.store.state;
+    this.store.set({ present: present ? '' : this.usualSliders(), tab: 'curve' });
     const next = nodeById(present ? 'present' : 'present-end');
     next.focus();
   }
