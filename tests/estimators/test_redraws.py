@@ -18,9 +18,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from firststep import InvalidParameter, NotConverged, NotEnoughMemory, OneStepRegressor, activation
+from firststep.activations import Activation
 from firststep.estimators.redraw_search import held_out, walk
-from firststep.estimators.redrawn import merged
+from firststep.estimators.redrawn import fit_redrawn, merged, moments_of
 from firststep.estimators.redraws import (
+    RIDGES,
+    Draw,
     Network,
     Plan,
     Sample,
@@ -148,12 +151,59 @@ def test_rows_are_held_out_once_at_most(count: int) -> None:
 
 
 def test_widths_by_the_number_of_rows() -> None:
-    """Few rows are searched with 500 neurons all the same, but for classes."""
-    assert Widths.auto(130) == Widths(500, 500, 2000)
+    """Few rows are searched with 500 neurons all the same, but for classes, and fitted twice."""
+    assert Widths.auto(130) == Widths(500, 500, 2000, layers=2)
+    assert Widths.auto(299).layers == 2
+    assert Widths.auto(300).layers == Widths.given(60).layers == Widths.of_classes(130).layers == 1
     assert Widths.auto(700) == Widths(700, 700, 2000)
     assert Widths.auto(10**5) == Widths.of_classes(10**5) == Widths(1000, 1000, 2000)
     assert Widths.of_classes(130) == Widths(250, 250, 520)
     assert Widths.of_classes(30) == Widths(250, 250, 500)
+
+
+def fitted_alone(
+    x: Array, y: Array, plan: Plan, draw: Draw, s: Activation
+) -> tuple[Array, Array, Ridge]:
+    """The moments, the layer and the readout of a plan, by scikit-learn's ridge."""
+
+    def fit(weights: Array, place: int) -> Ridge:
+        features = s(x @ weights + draw.biases[: weights.shape[1]])
+        unit = ((features - features.mean(0)) ** 2).sum() / len(x)
+        return Ridge(alpha=RIDGES[place] * unit, solver="svd").fit(features, y)
+
+    root = np.eye(x.shape[1]) / math.sqrt(x.shape[1])
+    for place in plan.ridges[:-1]:
+        weights = root @ draw.directions[:, :500]
+        slope = s.derivative(x @ weights + draw.biases[:500])
+        readout = fit(weights, place if plan.is_diagonal else place - 3).coef_
+        jacobian = (slope * readout) @ weights.T
+        root = learned_root(jacobian.T @ jacobian, len(x), plan.is_diagonal)
+    weights = plan.scale * root @ draw.directions
+    return root @ root.T, weights, fit(weights, plan.ridges[-1])
+
+
+def test_few_rows_get_the_mean_of_two_networks() -> None:
+    """The second has Z and c of its own, and is redrawn with the choices of the first."""
+    x, y = two_directions(150, d=3)
+    x, y = (x - x.mean(0)) / x.std(0), (y - y.mean()) / y.std()
+    model = OneStepRegressor(random_state=0).fit(x, y)
+    student = activation(model.student)
+    found = fit_redrawn(x, y[:, None], np.ones(150), model._asked())
+    assert found.plan.redraws > 0
+    layer, draw, tests = found.layer, found.draw, two_directions(40, 1, d=3)[0]
+    assert layer.weights.shape == (3, 4000)
+    assert not np.any(draw.directions[:, :2000] == draw.directions[:, 2000:])
+    moments, outputs = [], []
+    for half in (slice(2000), slice(2000, 4000)):
+        alone = Draw(draw.directions[:, half], draw.biases[half])
+        each, weights, ridge = fitted_alone(x, y, found.plan, alone, student)
+        np.testing.assert_allclose(layer.weights[:, half], weights, rtol=1e-5, atol=1e-6)
+        moments.append(each)
+        features = student(tests @ weights + alone.biases)
+        outputs.append(ridge.predict(features))
+    np.testing.assert_allclose(moments_of(found), np.mean(moments, axis=0), rtol=1e-5)
+    np.testing.assert_allclose(model.predict(tests), np.mean(outputs, axis=0), rtol=1e-4, atol=1e-5)
+    assert np.abs(outputs[0] - outputs[1]).max() > 1e-3
 
 
 def test_redraws_find_two_directions() -> None:
@@ -279,7 +329,7 @@ def test_pipelines_searches_copies_and_tables() -> None:
 def test_what_the_default_is() -> None:
     """Redraws where they can be done; a step of the theory with a width, a stream or a loss."""
     x, y = two_directions(60, d=3)
-    assert OneStepRegressor(random_state=0).fit(x, y).weights_.shape == (3, 2000)
+    assert OneStepRegressor(random_state=0).fit(x, y).weights_.shape == (3, 4000)
     for options in ({"width": 20}, {"step": 0}, {"loss": "huber"}, {"dtype": "float32"}):
         model = OneStepRegressor(random_state=0, ridges=[0.1], **options).fit(x, y)
         assert model.steps_ == 1

@@ -16,7 +16,16 @@ import numpy as np
 
 from firststep.errors import InvalidParameter, NotEnoughMemory
 from firststep.estimators.redraw_search import held_out, search
-from firststep.estimators.redraws import Draw, Layer, Network, Plan, Sample, Widths, orthogonal_draw
+from firststep.estimators.redraws import (
+    Draw,
+    Layer,
+    Network,
+    Plan,
+    Sample,
+    Widths,
+    averaged,
+    orthogonal_draw,
+)
 from firststep.estimators.targets import too_large
 from firststep.simulation.backends import make_backend
 
@@ -58,7 +67,9 @@ class Units:
 
 @dataclass(frozen=True)
 class Redrawn:
-    """What a fit gives; the layer and Z are those of the columns that vary, in standard units."""
+    """What a fit gives; the layer and Z are those of the columns that vary, in standard units, and
+    of all networks that are averaged.
+    """
 
     layer: Layer
     plan: Plan
@@ -114,8 +125,20 @@ def fit_redrawn(
     ready = prepared(inputs, targets, weights, asked, Widths.auto)
     with np.errstate(all="ignore"):  # overflow is found by its results
         plan, _ = search(ready.network, held_out(ready.sample, ready.rng))
-        layer = ready.network.fit(ready.sample, plan)
-    return Redrawn(layer, plan, ready.network.draw, ready.units, ready.sample.total)
+        layer, draw = _fit_layers(ready, plan, asked)
+    return Redrawn(layer, plan, draw, ready.units, ready.sample.total)
+
+
+def _fit_layers(ready: Ready, plan: Plan, asked: Asked) -> tuple[Layer, Draw]:
+    """The plan on all rows with the draw of the search, and with others; their mean."""
+    columns, widths = ready.sample.inputs.shape[1], ready.network.widths
+    networks = [ready.network]
+    while len(networks) < widths.layers:
+        draw = orthogonal_draw(ready.rng, columns, widths.readout, asked.biases)
+        networks.append(ready.network.other(draw))
+    layer = averaged([each.fit(ready.sample, plan) for each in networks])
+    directions, biases = zip(*(each.draw for each in networks), strict=True)
+    return layer, Draw(np.concatenate(directions, axis=1), np.concatenate(biases))
 
 
 def merged(
@@ -167,8 +190,8 @@ def ridge_of(found: Redrawn) -> float:
 
 
 def moments_of(found: Redrawn) -> Float[Array, "columns columns"]:
-    """R R^T on all columns, of trace 1: how much each is looked at."""
-    product = found.layer.root @ found.layer.root.T
+    """R R^T (of several layers the mean) on all columns, of trace 1: how much each is looked at."""
+    product = found.layer.moments
     varying = found.units.varying
     both = np.zeros((len(varying),) * 2)
     both[np.ix_(varying, varying)] = product / np.trace(product)

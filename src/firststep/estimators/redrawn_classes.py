@@ -96,4 +96,4 @@ def _fit(
     fit = make_fit(loss, features, _labels(ready, sample.targets), sample.weights)
     penalty = penalties(fit, ridges)[chosen.place]
     readout, constant = fit.fit(penalty)
-    return Layer(weights, root, readout, fit.centre, constant, penalty)
+    return Layer(weights, root @ root.T, readout, fit.centre, constant, penalty)

@@ -14,8 +14,9 @@ the part of M that is noise: with d columns and n rows it is of the order d/n. M
 alone, for functions of a few columns.
 
 How many redraws, all of M or its diagonal, the scale a, and a ridge before each redraw and for the
-readout are chosen by ``redraw_search``. A row of weight 2 counts as two rows; squares and J_i J_i^T
-are summed over the outputs.
+readout are chosen by ``redraw_search``. With few rows, f is the mean of two such networks with the
+same choices, each with a Z and c of its own, redrawn and fitted on all rows. A row of weight 2
+counts as two rows; squares and J_i J_i^T are summed over the outputs.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ SHRINK = 0.5
 LESS = 3
 ROWS = 900  # held out in turn in several parts while the rows are fewer than about so many
 FOLDS = 5  # parts at most
+FEW = 300  # rows below which two layers are averaged; with more the second costs too much time
 RIDGES = 10.0 ** np.arange(-5, 3.01, 0.5)  # in units of WeightedRidge.unit
 
 
@@ -80,15 +82,16 @@ class Widths:
     search: int
     redraws: int
     readout: int
+    layers: int = 1  # networks that are averaged
 
     @classmethod
     def auto(cls, rows: int) -> Widths:
         """2000 neurons; the search takes as many as there are rows, from 500 to 1000, and where
         several parts are held out in turn that many times fewer, but 500: with 250 it often missed
-        what 200 rows say.
+        what 200 rows say. With few rows, two layers of 2000 each.
         """
         search = min(1000, max(500, rows // folds(rows)))
-        return cls(search, min(1000, max(500, rows)), 2000)
+        return cls(search, min(1000, max(500, rows)), 2000, 2 if rows < FEW else 1)
 
     @classmethod
     def of_classes(cls, rows: int) -> Widths:
@@ -119,10 +122,10 @@ class Plan:
 
 
 class Layer(NamedTuple):
-    """What a fit gives: W, the root R that it was drawn with, and the readout."""
+    """What a fit gives: W, R R^T of the root R that it was drawn with, and the readout."""
 
     weights: Float[Array, "d N"]
-    root: Root
+    moments: Float[Array, "d d"]
     readout: Float[Array, "N T"]
     centre: Float[Array, " N"]
     offset: Float[Array, " T"]
@@ -131,12 +134,15 @@ class Layer(NamedTuple):
 
 def orthogonal_draw(rng: np.random.Generator, columns: int, width: int, biases: float) -> Draw:
     """Z in blocks of orthogonal columns of length chi_d, and c."""
-    blocks = []
-    for _ in range(math.ceil(width / columns)):
-        turned, upper = np.linalg.qr(rng.standard_normal((columns, columns)))
-        signs = np.where(np.diag(upper) < 0, -1.0, 1.0)
-        blocks.append(turned * (signs * np.sqrt(rng.chisquare(columns, columns))))
-    directions = np.concatenate(blocks, axis=1)[:, :width]
+    count = math.ceil(width / columns)
+    normal, squares = np.empty((count, columns, columns)), np.empty((count, columns))
+    for place in range(count):
+        normal[place] = rng.standard_normal((columns, columns))
+        squares[place] = rng.chisquare(columns, columns)
+    turned, upper = np.linalg.qr(normal)
+    signs = np.where(np.diagonal(upper, axis1=1, axis2=2) < 0, -1.0, 1.0)
+    turned *= (signs * np.sqrt(squares))[:, None]
+    directions = turned.transpose(1, 0, 2).reshape(columns, -1)[:, :width]
     return Draw(np.ascontiguousarray(directions), biases * rng.standard_normal(width))
 
 
@@ -155,6 +161,20 @@ def learned_root(moments: Float[Array, "d d"], count: float, is_diagonal: bool) 
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
+def averaged(layers: list[Layer]) -> Layer:
+    """The mean of networks fitted on the same rows, as one layer with all their neurons."""
+    if len(layers) == 1:
+        return layers[0]
+    return Layer(
+        weights=np.concatenate([each.weights for each in layers], axis=1),
+        moments=np.mean([each.moments for each in layers], axis=0),
+        readout=np.concatenate([each.readout for each in layers]) / len(layers),
+        centre=np.concatenate([each.centre for each in layers]),
+        offset=layers[0].offset,  # the mean of the targets, in all of them
+        penalty=float(np.mean([each.penalty for each in layers])),
+    )
+
+
 class Network:
     """The layers of one fit for every R and scale."""
 
@@ -163,6 +183,10 @@ class Network:
     ) -> None:
         self.student, self.draw, self.widths = student, draw, widths
         self._given = None if ridges is None else np.sort(ridges)
+
+    def other(self, draw: Draw) -> Network:
+        """The same with another Z and c."""
+        return Network(self.student, draw, self.widths, self._given)
 
     @property
     def ridges(self) -> int:
@@ -230,7 +254,7 @@ class Network:
         root = self.root(sample, plan)
         weights = self.weights(root, plan.scale, self.widths.readout)
         ridge, readout, penalty = self._solved(sample, weights, (plan.ridges[-1],))
-        return Layer(weights, root, readout, ridge.centre, ridge.offset, penalty)
+        return Layer(weights, root @ root.T, readout, ridge.centre, ridge.offset, penalty)
 
     def _solved(
         self, sample: Sample, weights: Float[Array, "d N"], places: tuple[int, ...]
