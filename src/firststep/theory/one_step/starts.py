@@ -1,0 +1,170 @@
+"""Where Newton's method begins: on few nodes from above, on more from what the fewer ones gave.
+
+Every second node of a rule makes a coarser one. With a Gaussian readout a third, rough rule is the
+only one on which the method comes down from above; its solution starts the coarse nodes, and
+theirs the fine ones, two or three Newton steps from the end. Solutions pass between bases by
+
+    T = B omega b^T,   Z = Z0 + T (z - z0) T^T
+
+with b, z of the coarser nodes, both bases orthonormal under their weights, and Z0, z0 what is known
+of Z before the equations are solved (``first_resolvent``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from firststep.numerics.batches import Places, each, pick, put, take
+from firststep.theory.one_step.fit import TOLERANCE, Iterate, Solution, from_above
+from firststep.theory.one_step.fit import solve as solve_fit
+from firststep.theory.one_step.moments import Conditional
+from firststep.theory.one_step.nodes import Rules
+from firststep.theory.one_step.resolvent import first_resolvent, overlaps_of
+from firststep.theory.one_step.system import State, System, apply, flip
+
+if TYPE_CHECKING:
+    from firststep.typing import Array, Float
+
+ROUGH = 1e-9  # residual of the coarse solution: its risk need not be better than RESOLVED
+SURE = 1e-11  # beyond, what rounding leaves of the equations may be seen in the risk
+ROUGHEST = 1e-4  # of the rough one, which is a start and no more
+
+
+class Ladder(NamedTuple):
+    """A batch of problems on fine, coarse and, with a Gaussian readout, rough nodes."""
+
+    fine: System
+    coarse: System
+    rough: System | None
+
+    def part(self, places: Places) -> Ladder:
+        """Some of the problems."""
+        rough = None if self.rough is None else self.rough.part(places)
+        return Ladder(self.fine.part(places), self.coarse.part(places), rough)
+
+
+def lower(ladder: Ladder) -> Solution:
+    """The solution on coarse nodes."""
+    _, coarse, rough = ladder
+    if rough is None:
+        return solve_fit(coarse, from_above(coarse), ROUGH)
+    start = solve_fit(rough, from_above(rough), ROUGHEST)
+    found = raised(coarse, rough, start, ROUGH)
+    return found._replace(iterations=found.iterations + start.iterations)
+
+
+def raised(fine: System, coarse: System, low: Solution, tolerance: float = TOLERANCE) -> Solution:
+    """The solution on more nodes; begun again from above where the fewer led astray, or where
+    rounding stopped the method early: the better of both stays.
+    """
+    try:
+        found = solve_fit(fine, prolong(fine, coarse, low), tolerance, is_near=True)
+    except np.linalg.LinAlgError:
+        return solve_fit(fine, from_above(fine), tolerance)
+    doubtful = ~(found.residual < max(SURE, tolerance))
+    if np.any(doubtful):
+        some = fine.part(doubtful)
+        again = solve_fit(some, from_above(some), tolerance)
+        known = take(found, doubtful)
+        is_better = again.residual < known.residual
+        found = each(np.array, found)
+        put(found, doubtful, pick(is_better | ~known.is_good, again, known))
+    return found
+
+
+# Fewer nodes --------------------------------------------------------------------------------------
+
+
+def thinned(rules: Rules, given: Conditional) -> tuple[Rules, Conditional]:
+    """Every second kappa and every second readout value."""
+    omega, masses = rules.omega[::2], rules.masses[:, ::2]
+    few = rules._replace(
+        kappa=rules.kappa[::2],
+        omega=omega / omega.sum(),
+        readout=rules.readout[:, ::2],
+        masses=masses / masses.sum(-1, keepdims=True),
+    )
+    shared = ("direction", "vector_products", "own_shift")
+    own = {name: v[:, ::2] for name, v in given.law._asdict().items() if name not in shared}
+    student = each(lambda array: array[:, ::2, ::2], given.student)
+    target = each(lambda array: array[..., ::2], given.target)
+    return few, Conditional(given.law._replace(**own), student, target)
+
+
+def restrict(system: System, rules: Rules) -> System:
+    """The same functions and basis on every second kappa, with the labels of ``rules``."""
+    bulk, mean = system.bulk, system.mean
+    omega = rules.omega[::2] / rules.omega[::2].sum()
+
+    def half(x: Float[Array, "*shape K"]) -> Float[Array, "*shape half"]:
+        return x[..., ::2]
+
+    def halves(x: Float[Array, "*shape nodes"]) -> Float[Array, "*shape fewer"]:
+        """Also where a second set of nodes follows the first."""
+        sets = x.reshape(*x.shape[:-1], -1, mean.kappa.size)[..., ::2]
+        return sets.reshape(*x.shape[:-1], -1)
+
+    return system._replace(
+        bulk=bulk._replace(
+            basis=half(bulk.basis),
+            scatter=half(bulk.scatter),
+            labels=rules.labels,
+            label_weights=rules.label_weights,
+            amplitudes=rules.amplitudes,
+        ),
+        mean=mean._replace(
+            mean=halves(mean.mean),
+            by_variance=half(mean.by_variance),
+            fluctuations=each(halves, mean.fluctuations),
+            kappa=half(mean.kappa),
+            free=None if mean.free is None else mean.free[:, ::2],
+            target=each(half, mean.target),
+        ),
+        overlap_map=half(system.overlap_map),
+        omega=omega,
+    )
+
+
+# And back -----------------------------------------------------------------------------------------
+
+
+def prolong(fine: System, coarse: System, solution: Solution) -> Iterate:
+    """The coarse solution on the fine nodes: log S/omega and log E interpolated, Z carried over."""
+    with np.errstate(all="ignore"):
+        ratio = np.log(solution.shrunk / coarse.omega)
+        shrunk = np.exp(between(ratio, fine.omega.size)) * fine.omega
+        matrix, diagonal = overlaps_of(fine, apply(fine.overlap_map, shrunk))
+        energy, resolvent = solution.state.energy, solution.state.resolvent
+        if energy.shape[-1] != fine.variance.shape[-1]:
+            energy = np.exp(between(np.log(energy), fine.variance.shape[-1]))
+            known = first_resolvent(coarse.bulk, solution.state.overlaps, solution.state.energy)
+            learned = carried(fine, coarse, resolvent - known)
+            resolvent = first_resolvent(fine.bulk, matrix, energy) + learned
+    return Iterate(State(matrix, diagonal, energy, resolvent), shrunk)
+
+
+def carried(
+    fine: System, coarse: System, matrix: Float[Array, "batch m m"]
+) -> Float[Array, "batch n n"]:
+    """T X T^T, with T of every block."""
+    turn = (fine.bulk.basis[..., ::2] * coarse.omega) @ flip(coarse.bulk.basis)
+    (batch, r, s), blocks = turn.shape, matrix.shape[-1] // turn.shape[-1]
+    apart = matrix.reshape(batch, blocks, s, blocks, s).swapaxes(2, 3)
+    found = turn[:, None, None] @ apart @ flip(turn)[:, None, None]
+    return found.swapaxes(2, 3).reshape(batch, blocks * r, blocks * r)
+
+
+def between(values: Float[Array, "batch half"], count: int) -> Float[Array, "batch count"]:
+    """Values on nodes and, by cubic interpolation, halfway between them; an even number of nodes
+    ends half a step beyond the last value, on its line.
+    """
+    half = values.shape[1]
+    full = np.empty((values.shape[0], 2 * half))
+    full[:, :-1:2] = values
+    full[:, 1:-2:2] = (values[:, :-1] + values[:, 1:]) / 2
+    inner = 9 * (values[:, 1:-2] + values[:, 2:-1]) - values[:, :-3] - values[:, 3:]
+    full[:, 3:-4:2] = inner / 16
+    full[:, -1] = (3 * values[:, -1] - values[:, -2]) / 2
+    return full[:, :count]
