@@ -34,6 +34,7 @@ TOLERANCE = 1e-12  # relative residual of every unknown
 ACCEPTED = 1e-9  # reached if rounding stops the iteration above the tolerance
 MOST_ITERATIONS = 200  # never seen: the slowest problems take about 60
 PATIENCE = 30  # steps without half the residual: a problem that stays there is hopeless
+PATIENCE_NEAR = 5  # the same from a start that was thought near: there are safer ones
 NEAR = 1e-2  # residual below which Newton's method needs no settling
 # Of the residual in one step: while it falls so fast the last response serves again, as a chord.
 _GOOD_FALL = 0.1
@@ -199,7 +200,8 @@ def solve(
     """Newton steps until every residual is below the tolerance, or as good as rounding allows;
     ``is_near``: from a start that is thought to need no settling.
     """
-    rule = BestResidual(tolerance, ACCEPTED, PATIENCE, MOST_ITERATIONS)
+    patience = PATIENCE_NEAR if is_near else PATIENCE
+    rule = BestResidual(tolerance, ACCEPTED, patience, MOST_ITERATIONS)
     (state, shrunk), residual, iterations = newton(RIDGE, system, iterate, rule, is_near=is_near)
     return Solution(state, shrunk, residual, iterations)
 

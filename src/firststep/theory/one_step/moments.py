@@ -107,11 +107,11 @@ def _of_student(model: Model, rules: Rules, law: StepLaw) -> ShiftedMoments:
 
     In NumPy and with many values of a Gaussian readout those of two lines that meet are known, and
     of an odd student kappa >= 0 will do: mu0 and mu0' are odd in kappa, mu1 and mu2 even. (With few
-    values at d = infinity the last digits of mean features next to nothing are seen: they stay.)
+    values at d = infinity, and over broad Gaussians, the last digits are seen: they stay.)
     """
     lib, rule = library_of(rules.labels), rules.student
     scale, kappa = lib.xp.sqrt(law.variance)[:, :, None], rules.kappa
-    if not lib.is_numpy or rules.kind != GAUSSIAN:
+    if not lib.is_numpy or rules.kind != GAUSSIAN or rule.cuts != model.student.kinks:
         shift = law.spike[:, :, None] * kappa
         return shifted_moments(model.student.evaluate, shift, scale, rule.cuts, rule.nodes)
     hinge = _hinge(model.student)

@@ -313,7 +313,7 @@ def _solve_part(
 ) -> list[Point]:
     """Problems on fine nodes, beside what the coarse ones gave."""
     fine, rough = ladder.fine, low.solution
-    solution = raised(fine, ladder.coarse, rough)
+    solution = raised(ladder, rough)
     errors = _outcome(fine, solution)
     noise = batch.numbers.noise
     risk, rough_risk = errors.test_error - noise**2, low.test_error - noise**2

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from firststep.numerics.batches import Places, each, pick, put, take
+from firststep.numerics.batches import Places, each, pick, put
 from firststep.theory.one_step.fit import TOLERANCE, Iterate, Solution, from_above
 from firststep.theory.one_step.fit import solve as solve_fit
 from firststep.theory.one_step.moments import Conditional
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
 ROUGH = 1e-9  # residual of the coarse solution: its risk need not be better than RESOLVED
-SURE = 1e-11  # beyond, what rounding leaves of the equations may be seen in the risk
 ROUGHEST = 1e-4  # of the rough one, which is a start and no more
 
 
@@ -46,32 +45,55 @@ class Ladder(NamedTuple):
 
 
 def lower(ladder: Ladder) -> Solution:
-    """The solution on coarse nodes."""
+    """The solution on coarse nodes: from that on rough ones, and where that leads astray, or there
+    are none, from above.
+    """
     _, coarse, rough = ladder
     if rough is None:
-        return solve_fit(coarse, from_above(coarse), ROUGH)
+        return _from_above(coarse, ROUGH)
     start = solve_fit(rough, from_above(rough), ROUGHEST)
-    found = raised(coarse, rough, start, ROUGH)
+    found = _carried(coarse, rough, start, ROUGH)
+    if found is None:
+        return _from_above(coarse, ROUGH)
+    lost = ~(found.residual < ROUGH)
+    if np.any(lost):
+        put(found, lost, _from_above(coarse.part(lost), ROUGH))
     return found._replace(iterations=found.iterations + start.iterations)
 
 
-def raised(fine: System, coarse: System, low: Solution, tolerance: float = TOLERANCE) -> Solution:
-    """The solution on more nodes; begun again from above where the fewer led astray, or where
-    rounding stopped the method early: the better of both stays.
+def raised(ladder: Ladder, low: Solution) -> Solution:
+    """The solution on fine nodes. What the tolerance is not reached for from the coarse solution as
+    it is, is solved in the safest way: coarse nodes from above, Z begun anew.
     """
-    try:
-        found = solve_fit(fine, prolong(fine, coarse, low), tolerance, is_near=True)
-    except np.linalg.LinAlgError:
-        return solve_fit(fine, from_above(fine), tolerance)
-    doubtful = ~(found.residual < max(SURE, tolerance))
-    if np.any(doubtful):
-        some = fine.part(doubtful)
-        again = solve_fit(some, from_above(some), tolerance)
-        known = take(found, doubtful)
-        is_better = again.residual < known.residual
-        found = each(np.array, found)
-        put(found, doubtful, pick(is_better | ~known.is_good, again, known))
+    found = _carried(ladder.fine, ladder.coarse, low, TOLERANCE)
+    if found is None:
+        return _safely(ladder)
+    hard = ~(found.residual < TOLERANCE)
+    if np.any(hard):
+        put(found, hard, _safely(ladder.part(hard)))
     return found
+
+
+def _carried(fine: System, coarse: System, low: Solution, tolerance: float) -> Solution | None:
+    """From a start that is thought near; None where its linear algebra breaks down."""
+    try:
+        return solve_fit(fine, prolong(fine, coarse, low), tolerance, is_near=True)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _safely(ladder: Ladder) -> Solution:
+    fine, coarse, _ = ladder
+    low = _from_above(coarse, ROUGH)
+    found = solve_fit(fine, prolong(fine, coarse, low, carry=False))
+    lost = ~found.is_good
+    if np.any(lost):
+        found = pick(lost, _from_above(fine, TOLERANCE), found)
+    return found
+
+
+def _from_above(system: System, tolerance: float) -> Solution:
+    return solve_fit(system, from_above(system), tolerance)
 
 
 # Fewer nodes --------------------------------------------------------------------------------------
@@ -130,8 +152,10 @@ def restrict(system: System, rules: Rules) -> System:
 # And back -----------------------------------------------------------------------------------------
 
 
-def prolong(fine: System, coarse: System, solution: Solution) -> Iterate:
-    """The coarse solution on the fine nodes: log S/omega and log E interpolated, Z carried over."""
+def prolong(fine: System, coarse: System, solution: Solution, *, carry: bool = True) -> Iterate:
+    """The coarse solution on the fine nodes: log S/omega and log E interpolated, Z carried over, or
+    begun anew where it does not fit.
+    """
     with np.errstate(all="ignore"):
         ratio = np.log(solution.shrunk / coarse.omega)
         shrunk = np.exp(between(ratio, fine.omega.size)) * fine.omega
@@ -139,9 +163,11 @@ def prolong(fine: System, coarse: System, solution: Solution) -> Iterate:
         energy, resolvent = solution.state.energy, solution.state.resolvent
         if energy.shape[-1] != fine.variance.shape[-1]:
             energy = np.exp(between(np.log(energy), fine.variance.shape[-1]))
-            known = first_resolvent(coarse.bulk, solution.state.overlaps, solution.state.energy)
-            learned = carried(fine, coarse, resolvent - known)
-            resolvent = first_resolvent(fine.bulk, matrix, energy) + learned
+            seen = resolvent
+            resolvent = first_resolvent(fine.bulk, matrix, energy)
+            if carry:
+                known = first_resolvent(coarse.bulk, solution.state.overlaps, solution.state.energy)
+                resolvent = resolvent + carried(fine, coarse, seen - known)
     return Iterate(State(matrix, diagonal, energy, resolvent), shrunk)
 
 
