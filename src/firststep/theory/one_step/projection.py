@@ -212,7 +212,8 @@ def row_vectors(
     nodes = mean.mean.shape[-1] if is_wide or is_typed else mean.kappa.size
 
     def wide(vectors: Float[Array, "batch m K"]) -> Float[Array, "batch m nodes"]:
-        return xp.pad(vectors, ((0, 0), (0, 0), (0, nodes - vectors.shape[-1])))
+        more = nodes - vectors.shape[-1]
+        return xp.pad(vectors, ((0, 0), (0, 0), (0, more))) if more else vectors
 
     if mean.types is None or at is None:
         vectors = wide(bulk.basis * mean.kappa)

@@ -122,7 +122,7 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     across = _projected(bulk.basis, shrunk, h1)
     offset = apply(flip(rows), apply(solved.shapes.cross, across))
     size, nodes = h0.shape[-1], fit.root.shape[-1]
-    wanted = xp.pad(h0, ((0, 0), (0, nodes - size)))
+    wanted = xp.pad(h0, ((0, 0), (0, nodes - size))) if nodes > size else h0
     nu, _ = fit.solve(fit.root * (wanted - offset))
     fitted = wanted - nu / fit.root
     m = fitted[:, :size]
