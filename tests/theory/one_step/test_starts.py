@@ -49,7 +49,7 @@ def parts_of(problem: Problem) -> tuple[Any, ...]:
 def ladder_of(problem: Problem) -> starts.Ladder:
     model, rules, numbers = parts_of(problem)
     given, systems = Conditional.of(model, rules, numbers), []
-    for cut in (4e-5, 4e-4, 4e-3):
+    for cut in (4e-5, 4e-4):
         systems.append(assemble(model, rules, numbers, given, cut=cut))
         rules, given = starts.thinned(rules, given)
     return starts.Ladder(*systems)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # Root mean square of a penalised function that is as good as free: its penalty is 1e-8 of it, and
 # beyond rounding begins to show.
 _FREE = 1e4
+_FAR = 1e3  # where a function that is bounded is seen to be
 _NO_VALUE = 1e-13  # singular values of the basis below this are rounding, whatever the others are
 
 
@@ -107,17 +108,18 @@ def _of_student(model: Model, rules: Rules, law: StepLaw) -> ShiftedMoments:
 
     In NumPy and with many values of a Gaussian readout those of two lines that meet are known, and
     of an odd student kappa >= 0 will do: mu0 and mu0' are odd in kappa, mu1 and mu2 even. (With few
-    values at d = infinity, and over broad Gaussians, the last digits are seen: they stay.)
+    values at d = infinity the last digits of mean features next to nothing are seen: they stay.)
     """
     lib, rule = library_of(rules.labels), rules.student
     scale, kappa = lib.xp.sqrt(law.variance)[:, :, None], rules.kappa
-    if not lib.is_numpy or rules.kind != GAUSSIAN or rule.cuts != model.student.kinks:
+    if not lib.is_numpy or rules.kind != GAUSSIAN:
         shift = law.spike[:, :, None] * kappa
         return shifted_moments(model.student.evaluate, shift, scale, rule.cuts, rule.nodes)
     hinge = _hinge(model.student)
     if hinge is not None:
         return hinge.moments(law.spike[:, :, None] * kappa, scale)
-    half = kappa.size // 2 if model.constants.is_odd else 0
+    is_bounded = abs(float(model.student(_FAR))) < _FAR / 10  # else its last digits are seen
+    half = kappa.size // 2 if model.constants.is_odd and is_bounded else 0
     shift = law.spike[:, :, None] * kappa[half:]
     found = shifted_moments(model.student.evaluate, shift, scale, rule.cuts, rule.nodes)
     if not half:

@@ -127,10 +127,8 @@ def projection(
     xp = lib.xp
     vectors = row_vectors(system, at, is_wide=False)
     kernel = flip(vectors) @ shapes.rows @ vectors
-    if mean.fluctuations:
-        psi = xp.concatenate(mean.fluctuations, 1)
-        weights = xp.tile(theta, (1, len(mean.fluctuations)))[..., None]
-        kernel = _added(kernel, flip(psi) @ (psi * weights))
+    for psi in mean.fluctuations:
+        kernel = _added(kernel, flip(psi) @ (psi * theta[..., None]))
     seen = kernel.shape[-1]
     root = xp.tile(xp.sqrt(shrunk), (1, mean.mean.shape[-1] // shrunk.shape[-1]))
     near = root[:, :seen]

@@ -263,11 +263,9 @@ def _solve_batch(batch: Batch) -> list[Point]:
         if rules.kind == GAUSSIAN:  # fewer nodes have a basis of their own
             few, some = thinned(less_detailed, given)
             coarse = assemble(model, few, numbers, some, cut=10 * resolution.rank_cut)
-            few, some = thinned(few, some)
-            rough = assemble(model, few, numbers, some, cut=100 * resolution.rank_cut)
-            ladder = Ladder(fine, coarse, rough)
+            ladder = Ladder(fine, coarse)
         else:
-            ladder = Ladder(fine, restrict(fine, less_detailed), None)
+            ladder = Ladder(fine, restrict(fine, less_detailed))
         is_estimated = numbers.dimension is not None and not model.is_isotropic
         step = of_the_step(model, rules, numbers, given) if is_estimated else None
     low = _lower(ladder)

@@ -1,8 +1,7 @@
 """Where Newton's method begins: on few nodes from above, on more from what the fewer ones gave.
 
-Every second node of a rule makes a coarser one. With a Gaussian readout a third, rough rule is the
-only one on which the method comes down from above; its solution starts the coarse nodes, and
-theirs the fine ones, two or three Newton steps from the end. Solutions pass between bases by
+Every second node of a rule makes a coarser one, whose solution starts the fine nodes two or three
+Newton steps from the end. With a Gaussian readout both have bases of their own, and Z passes by
 
     T = B omega b^T,   Z = Z0 + T (z - z0) T^T
 
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from firststep.numerics.batches import Places, each, pick, put
+from firststep.numerics.batches import Places, each, pick, put, take
 from firststep.theory.one_step.fit import TOLERANCE, Iterate, Solution, from_above
 from firststep.theory.one_step.fit import solve as solve_fit
 from firststep.theory.one_step.moments import Conditional
@@ -28,49 +27,34 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
 ROUGH = 1e-9  # residual of the coarse solution: its risk need not be better than RESOLVED
-ROUGHEST = 1e-4  # of the rough one, which is a start and no more
 
 
 class Ladder(NamedTuple):
-    """A batch of problems on fine, coarse and, with a Gaussian readout, rough nodes."""
+    """A batch of problems on fine and on coarse nodes."""
 
     fine: System
     coarse: System
-    rough: System | None
 
     def part(self, places: Places) -> Ladder:
         """Some of the problems."""
-        rough = None if self.rough is None else self.rough.part(places)
-        return Ladder(self.fine.part(places), self.coarse.part(places), rough)
+        return Ladder(self.fine.part(places), self.coarse.part(places))
 
 
 def lower(ladder: Ladder) -> Solution:
-    """The solution on coarse nodes: from that on rough ones, and where that leads astray, or there
-    are none, from above.
-    """
-    _, coarse, rough = ladder
-    if rough is None:
-        return _from_above(coarse, ROUGH)
-    start = solve_fit(rough, from_above(rough), ROUGHEST)
-    found = _carried(coarse, rough, start, ROUGH)
-    if found is None:
-        return _from_above(coarse, ROUGH)
-    lost = ~(found.residual < ROUGH)
-    if np.any(lost):
-        put(found, lost, _from_above(coarse.part(lost), ROUGH))
-    return found._replace(iterations=found.iterations + start.iterations)
+    """The solution on coarse nodes, from above."""
+    return _from_above(ladder.coarse, ROUGH)
 
 
 def raised(ladder: Ladder, low: Solution) -> Solution:
     """The solution on fine nodes. What the tolerance is not reached for from the coarse solution as
-    it is, is solved in the safest way: coarse nodes from above, Z begun anew.
+    it is, is solved in the safest way: with Z begun anew.
     """
     found = _carried(ladder.fine, ladder.coarse, low, TOLERANCE)
     if found is None:
-        return _safely(ladder)
+        return _safely(ladder, low)
     hard = ~(found.residual < TOLERANCE)
     if np.any(hard):
-        put(found, hard, _safely(ladder.part(hard)))
+        put(found, hard, _safely(ladder.part(hard), take(low, hard)))
     return found
 
 
@@ -82,9 +66,8 @@ def _carried(fine: System, coarse: System, low: Solution, tolerance: float) -> S
         return None
 
 
-def _safely(ladder: Ladder) -> Solution:
-    fine, coarse, _ = ladder
-    low = _from_above(coarse, ROUGH)
+def _safely(ladder: Ladder, low: Solution) -> Solution:
+    fine, coarse = ladder
     found = solve_fit(fine, prolong(fine, coarse, low, carry=False))
     lost = ~found.is_good
     if np.any(lost):
