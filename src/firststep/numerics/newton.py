@@ -52,7 +52,7 @@ class Method(Protocol[Asked, Iterate, Seen]):
     """The equations of a batch, and their Newton step."""
 
     def prepare(self, system: Asked, iterate: Iterate, residual: Float[Array, " batch"]) -> Iterate:
-        """The iterate made fit for a step, where the last residual calls for it."""
+        """The iterate made fit for a step, where the last residual calls for it; else itself."""
         ...
 
     def examine(self, system: Asked, iterate: Iterate) -> Seen: ...
@@ -141,12 +141,20 @@ Carry: TypeAlias = "tuple[Iterate, Iterate, _Progress, Float[Array, ' batch'], i
 
 
 def newton(
-    method: Method[System, Iterate, Seen], system: System, iterate: Iterate, rule: Rule
+    method: Method[System, Iterate, Seen],
+    system: System,
+    iterate: Iterate,
+    rule: Rule,
+    *,
+    is_near: bool = False,
 ) -> Found[Iterate]:
-    """Newton steps until the rule says that every problem is done."""
+    """Newton steps until the rule says that every problem is done. ``is_near``: the first iterate
+    is looked at before it is prepared (NumPy only).
+    """
     with np.errstate(all="ignore"):  # what is not finite is found and refused, not warned about
-        run = _by_parts if _library(iterate).is_numpy else _together
-        return run(method, system, iterate, rule)
+        if _library(iterate).is_numpy:
+            return _by_parts(method, system, iterate, rule, is_near)
+        return _together(method, system, iterate, rule)
 
 
 def _library(tree: object) -> Library:
@@ -155,7 +163,11 @@ def _library(tree: object) -> Library:
 
 
 def _by_parts(
-    method: Method[System, Iterate, Seen], system: System, iterate: Iterate, rule: Rule
+    method: Method[System, Iterate, Seen],
+    system: System,
+    iterate: Iterate,
+    rule: Rule,
+    is_near: bool,
 ) -> Found[Iterate]:
     count = system.size
     kept, total = iterate, _Progress.none(count, NUMPY)
@@ -163,8 +175,11 @@ def _by_parts(
     residual, memory = total.best, _NOTHING_KEPT
     for number in range(rule.most):
         try:
-            iterate = method.prepare(system, iterate, residual)
-            look = method.examine(system, iterate)
+            if number == 0 and is_near:
+                iterate, look = _seen_first(method, system, iterate)
+            else:
+                iterate = method.prepare(system, iterate, residual)
+                look = method.examine(system, iterate)
             residual = np.where(np.isfinite(look.residual), look.residual, np.inf)
             progress = take(total, places)
             better = rule.better(residual, progress.best)
@@ -185,6 +200,16 @@ def _by_parts(
         except np.linalg.LinAlgError:
             break
     return Found(kept, total.best, iterations)
+
+
+def _seen_first(
+    method: Method[System, Iterate, Seen], system: System, iterate: Iterate
+) -> tuple[Iterate, Seen]:
+    """A first iterate that is thought near, prepared where it is not, and the look at it."""
+    look = method.examine(system, iterate)
+    residual = np.where(np.isfinite(look.residual), look.residual, np.inf)
+    prepared = method.prepare(system, iterate, residual)
+    return prepared, look if prepared is iterate else method.examine(system, prepared)
 
 
 def _together(

@@ -30,7 +30,7 @@ REACH = 8.5  # of Gaussian integrals: P(|z| > 8.5) = 2e-17
 _REACHES = (9.0, 13.0, 19.0, 27.0, 38.0)  # phi(38) is the smallest normal double
 _NODES = 16
 _MAX_PANELS = 20_000
-_AT_ONCE = 400_000  # function values of shifted_moments kept at once
+_AT_ONCE = 50_000  # function values of shifted_moments at once: a few such arrays stay in the cache
 
 
 class NotIntegrable(ArithmeticError):

@@ -18,9 +18,10 @@ from firststep.theory.one_step import level_response, response
 from firststep.theory.one_step.fit import Solution, from_above
 from firststep.theory.one_step.fit import solve as solve_fit
 from firststep.theory.one_step.labels import label_rule
-from firststep.theory.one_step.mean import _blocks, forms, projection, row_vectors
+from firststep.theory.one_step.mean import _blocks, forms
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import choose, rules_for
+from firststep.theory.one_step.projection import projection, row_vectors
 from firststep.theory.one_step.question import across, broadcast, model_of, numbers_of
 from firststep.theory.one_step.resolvent import Equations, equations, resolvent_map
 from firststep.theory.one_step.response import respond

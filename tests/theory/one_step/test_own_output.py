@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from firststep import Problem, activation, predict
-from firststep.theory.one_step.mean import coherent_energy, readout_share
+from firststep.theory.one_step.projection import coherent_energy, readout_share
 from firststep.theory.one_step.system import State
 from firststep.theory.student import slope_constants
 from tests.theory.one_step.test_parts import prepared

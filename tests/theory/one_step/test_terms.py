@@ -16,10 +16,11 @@ from firststep.errors import InvalidParameter
 from firststep.theory.closed_forms.small_step import small_step
 from firststep.theory.one_step.fit import Solution, from_above
 from firststep.theory.one_step.fit import solve as solve_fit
-from firststep.theory.one_step.mean import forms, projection
+from firststep.theory.one_step.mean import forms
 from firststep.theory.one_step.model_error import of_the_step
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import Rules, choose, rules_for
+from firststep.theory.one_step.projection import projection
 from firststep.theory.one_step.question import Model, Numbers, broadcast, model_of, numbers_of
 from firststep.theory.one_step.resolvent import equations, overlaps_of
 from firststep.theory.one_step.response import respond

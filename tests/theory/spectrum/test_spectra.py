@@ -216,7 +216,8 @@ def mean_kernel(made: resolvent.Ensemble, state: Any) -> Any:
     vectors = along if mean.linear_chaos is None else np.concatenate([along, mean.by_variance], 1)
     vectors = np.pad(vectors, ((0, 0), (0, 0), (0, mean.mean.shape[-1] - vectors.shape[-1])))
     kernel = np.swapaxes(vectors, 1, 2) @ forms(made.system, state, at).rows @ vectors
-    for psi in mean.fluctuations:
+    for narrow in mean.fluctuations:
+        psi = np.pad(narrow, ((0, 0), (0, 0), (0, kernel.shape[-1] - narrow.shape[-1])))
         kernel = kernel + np.swapaxes(psi, 1, 2) @ (psi * theta)
     return (kernel + 300 * np.swapaxes(mean.mean, 1, 2) @ (mean.mean * theta))[0]
 

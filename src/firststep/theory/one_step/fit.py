@@ -21,7 +21,8 @@ import numpy as np
 
 from firststep.numerics.library import library_of
 from firststep.numerics.newton import BestResidual, Memory, Method, newton
-from firststep.theory.one_step.mean import forms, projection, smoother
+from firststep.theory.one_step.mean import forms
+from firststep.theory.one_step.projection import projection, smoother
 from firststep.theory.one_step.resolvent import Equations, equations, packed_overlaps, settle, start
 from firststep.theory.one_step.response import Response, respond
 from firststep.theory.one_step.system import Bulk, State, System, apply, flip, solve_each, unpack
@@ -33,6 +34,7 @@ TOLERANCE = 1e-12  # relative residual of every unknown
 ACCEPTED = 1e-9  # reached if rounding stops the iteration above the tolerance
 MOST_ITERATIONS = 200  # never seen: the slowest problems take about 60
 PATIENCE = 30  # steps without half the residual: a problem that stays there is hopeless
+PATIENCE_NEAR = 5  # the same from a start that was thought near: there are safer ones
 NEAR = 1e-2  # residual below which Newton's method needs no settling
 # Of the residual in one step: while it falls so fast the last response serves again, as a chord.
 _GOOD_FALL = 0.1
@@ -88,7 +90,7 @@ class RidgeFit(ReadoutFit):
         is_near = lib.xp.all(residual < NEAR)
         settled = partial(settle, system.bulk)
         state = lib.either(is_near, lambda given: given, settled, iterate.state)
-        return iterate._replace(state=state)
+        return iterate if state is iterate.state else iterate._replace(state=state)
 
     def examine(self, system: System, iterate: Iterate) -> Look:
         """The equations at an iterate."""
@@ -193,11 +195,14 @@ RIDGE = RidgeFit()
 
 
 def solve(
-    system: System, iterate: Iterate, tolerance: float = TOLERANCE, fit: ReadoutFit = RIDGE
+    system: System, iterate: Iterate, tolerance: float = TOLERANCE, *, is_near: bool = False
 ) -> Solution:
-    """Newton steps until every residual is below the tolerance, or as good as rounding allows."""
-    rule = BestResidual(tolerance, ACCEPTED, PATIENCE, MOST_ITERATIONS)
-    (state, shrunk), residual, iterations = newton(fit, system, iterate, rule)
+    """Newton steps until every residual is below the tolerance, or as good as rounding allows;
+    ``is_near``: from a start that is thought to need no settling.
+    """
+    patience = PATIENCE_NEAR if is_near else PATIENCE
+    rule = BestResidual(tolerance, ACCEPTED, patience, MOST_ITERATIONS)
+    (state, shrunk), residual, iterations = newton(RIDGE, system, iterate, rule, is_near=is_near)
     return Solution(state, shrunk, residual, iterations)
 
 

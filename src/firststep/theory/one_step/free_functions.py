@@ -51,10 +51,11 @@ def free_functions(
 def _all_functions(
     nodes: Float[Array, " K"],
 ) -> tuple[Float[Array, "K even"], Float[Array, "K odd"]]:
-    """Every even and every odd function on symmetric nodes."""
-    half, every = nodes.size // 2, np.eye(nodes.size)
-    pairs, mirrored = every[:, half:], every[:, half::-1]
-    return (pairs + mirrored) / 2, (pairs - mirrored)[:, 1:] / 2
+    """Every even and every odd function on symmetric nodes, with zero among them or not."""
+    half, middle = divmod(nodes.size, 2)
+    every = np.eye(nodes.size)
+    pairs, mirrored = every[:, half:], every[:, ::-1][:, half:]
+    return (pairs + mirrored) / 2, (pairs - mirrored)[:, middle:] / 2
 
 
 def _polynomials(

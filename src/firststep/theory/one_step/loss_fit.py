@@ -29,8 +29,8 @@ from firststep.numerics.library import library_of
 from firststep.theory.channel import Channel, Output, Pull, tame
 from firststep.theory.loss_fixed_point import FixedPoint, Start, cold, fixed_point
 from firststep.theory.one_step.fit import NEAR, from_above, solve
-from firststep.theory.one_step.mean import Projection, projection, row_vectors
 from firststep.theory.one_step.model_error import Scatter
+from firststep.theory.one_step.projection import Projection, projection, row_vectors
 from firststep.theory.one_step.resolvent import (
     above,
     equations,
@@ -41,7 +41,7 @@ from firststep.theory.one_step.resolvent import (
 )
 from firststep.theory.one_step.response import Response, respond
 from firststep.theory.one_step.risk import Solved, bulk_curvature, outcome, spread
-from firststep.theory.one_step.system import Bulk, State, System, apply, flip, solve_each, unfold
+from firststep.theory.one_step.system import Bulk, State, System, apply, flip, unfold
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
@@ -240,9 +240,9 @@ def _fitted(
     wanted = system.omega * (pull.mean + pull.slope * output.mean)
     right = xp.pad(wanted[None] / fit.root[:, :size], ((0, 0), (0, nodes - size)))
     right = right - fit.root * offset
-    answer = solve_each(fit.system, xp.pad(right, ((0, 0), (0, fit.system.shape[-1] - nodes))))
-    g = fit.root * answer[:, :nodes]
-    found = offset + apply(fit.kernel, g) + apply(fit.functions, answer[:, nodes:])
+    nu, weights = fit.solve(right)
+    g = fit.root * nu
+    found = offset + apply(fit.kernel, g) + apply(fit.functions, weights)
     t, by_weight = spread(solved, g, across)
     shared = xp.sum(found[:, size:].reshape(-1, size) ** 2, 0)
     return found[0, :size], shared, t[0], by_weight[0]

@@ -68,18 +68,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.library import library_of
-from firststep.numerics.linear_algebra import block_matrix, thin_svd
+from firststep.numerics.linear_algebra import block_matrix
 from firststep.theory.one_step.resolvent import Equations, average
-from firststep.theory.one_step.system import Bulk, Mean, State, System, flip
+from firststep.theory.one_step.system import Bulk, State, System, flip
 from firststep.theory.one_step.term_mean import TermForms, forms_of_terms
-from firststep.theory.one_step.typed import TypedRows, type_vectors
+from firststep.theory.one_step.typed import TypedRows
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
-
-# Singular values below this part of the largest are rounding: an odd student has no mean features
-# without a step.
-_ROUNDING = 1e-13
 
 
 class Forms(NamedTuple):
@@ -271,163 +267,3 @@ def _with_norms(system: System, at: Equations, blocks: _Blocks, plain: Forms) ->
         sources=sources,
         along_v=along_v,
     )
-
-
-# The fit of the mean ------------------------------------------------------------------------------
-
-
-class Projection(NamedTuple):
-    """The fit of the mean: nu = sqrt S (h0 - m) solves (1 + sqrt S Kmean sqrt S) nu = right."""
-
-    system: Float[Array, "batch m m"]  # the bordered matrix
-    root: Float[Array, "batch nodes"]  # sqrt S
-    kernel: Float[Array, "batch nodes nodes"]  # Kmean without its first part
-    # The columns of the border are sqrt S free turn, with the slacks on the diagonal.
-    free: Float[Array, "batch nodes functions"]
-    turn: Float[Array, "batch functions columns"]
-    slack: Float[Array, "batch columns"]
-
-    @property
-    def functions(self) -> Float[Array, "batch nodes columns"]:
-        """The columns of the border without sqrt S."""
-        return self.free @ self.turn
-
-
-def readout_share(mean: Mean, state: State) -> Float[Array, "batch P"]:
-    """t_p = at_p sqrt(pi_p phi_p/A) sqrt(E_p - D_p)."""
-    assert mean.along_readout is not None
-    return mean.along_readout * library_of(state.energy).xp.sqrt(rows_energy(state))
-
-
-def rows_energy(state: State) -> Float[Array, "batch P"]:
-    """E_p - D_p, positive also where it is below the rounding of E_p."""
-    xp = library_of(state.energy).xp
-    return xp.maximum(state.energy - state.diagonal, 1e-17 * state.energy)
-
-
-def coherent_energy(mean: Mean, state: State) -> Float[Array, "batch P P"]:
-    """diag(E_p) - t t^T."""
-    t = readout_share(mean, state)
-    return state.energy[:, :, None] * np.eye(t.shape[-1]) - t[:, :, None] * t[:, None, :]
-
-
-def _coherent(bulk: Bulk, mean: Mean, state: State) -> Float[Array, "batch P nodes"]:
-    """Functions whose Gram matrix over P is the first part of Kmean over d."""
-    lib = library_of(state.energy)
-    if mean.along_readout is None:
-        return mean.mean * lib.xp.sqrt(bulk.neurons / state.energy)[..., None]
-    features = mean.mean * lib.xp.sqrt(bulk.neurons)[..., None]
-    return lib.linalg.solve(lib.linalg.cholesky(coherent_energy(mean, state)), features)
-
-
-def projection(
-    system: System,
-    state: State,
-    at: Equations,
-    shapes: Forms,
-    shrunk: Float[Array, "batch K"],
-    constant: bool = False,
-) -> Projection:
-    """The bordered system ((1 + F, U), (U^T, -delta)) at the weights S = ``shrunk``.
-
-    N sum_p (pi_p/E_p) mu0 mu0 in directions scaled to length one. In direction i of singular value
-    sigma_i of sqrt S mu0^T sqrt(Theta/beta), delta = (1/N)/(1/N + sigma^2): zero for d = infinity,
-    where the mean features are fitted freely. ``constant``: a function 1 is fitted freely too, one
-    more column, sqrt S/|sqrt S| with delta = 0, and nothing in the common mode.
-    """
-    bulk, mean, theta = system.bulk, system.mean, at.pencil.theta
-    lib = library_of(state.energy)
-    xp = lib.xp
-    vectors = row_vectors(system, at)
-    kernel = sum(flip(psi) @ (psi * theta[..., None]) for psi in mean.fluctuations)
-    kernel = kernel + flip(vectors) @ shapes.rows @ vectors
-    size = kernel.shape[-1]
-    root = xp.tile(xp.sqrt(shrunk), (1, size // shrunk.shape[-1]))
-    smooth = np.eye(size) + root[:, :, None] * kernel * root[:, None, :]
-    if mean.free is None:
-        free = flip(_coherent(bulk, mean, state))
-    else:  # nothing of it in the common mode
-        free = xp.pad(mean.free, ((0, 0), (0, root.shape[-1] - mean.free.shape[-2]), (0, 0)))
-    if constant and mean.dimension is None:
-        free = xp.concatenate(
-            [xp.broadcast_to(free, (*root.shape, free.shape[-1])), _one(root, shrunk.shape[-1])], 2
-        )
-    columns = root[:, :, None] * free
-    _, sigma, right = thin_svd(lib.frozen(columns))
-    if mean.free is None:
-        features = xp.max(mean.mean**2, axis=(-2, -1)) + xp.max(bulk.scatter, axis=(-2, -1))
-        largest = features * xp.max(theta, -1) * xp.sum(shrunk, -1)
-    else:
-        largest = xp.max(sigma, -1) ** 2
-    kept = sigma > _ROUNDING * xp.sqrt(lib.frozen(largest))[:, None]
-    floor = 0 * sigma[:, :1] if mean.dimension is None else 1.0 / mean.dimension[:, None]
-    length = xp.where(kept, xp.sqrt(floor + sigma**2), 1.0)
-    directions = xp.where(kept[:, None, :], (columns @ flip(right)) / length[:, None, :], 0.0)
-    slack = xp.where(kept, floor / length**2, 1.0)
-    turn = xp.where(kept[:, None, :], flip(right) / length[:, None, :], 0.0)
-    if constant and mean.dimension is not None:
-        one = _one(root, shrunk.shape[-1])
-        size_of_one = xp.sqrt(xp.sum(shrunk, -1))[:, None, None]
-        free, turn = xp.concatenate([free, one], 2), _bordered(turn, 1 / size_of_one)
-        directions = xp.concatenate([directions, root[:, :, None] * one / size_of_one], 2)
-        slack = xp.pad(slack, ((0, 0), (0, 1)))
-    corner = -slack[:, :, None] * np.eye(slack.shape[-1])
-    return Projection(
-        system=block_matrix(smooth, directions, flip(directions), corner),
-        root=root,
-        kernel=kernel,
-        free=free,
-        turn=turn,
-        slack=slack,
-    )
-
-
-def _one(root: Float[Array, "batch nodes"], count: int) -> Float[Array, "batch nodes 1"]:
-    """The function 1 on the ``count`` nodes of kappa; the common mode has none of it."""
-    xp = library_of(root).xp
-    return xp.zeros_like(root)[:, :, None] + (np.arange(root.shape[-1]) < count)[:, None]
-
-
-def _bordered(
-    turn: Float[Array, "batch m n"], corner: Float[Array, "batch 1 1"]
-) -> Float[Array, "batch m1 n1"]:
-    """diag(turn, corner)."""
-    xp = library_of(turn).xp
-    batch, m, n = turn.shape
-    return block_matrix(turn, xp.zeros((batch, m, 1)), xp.zeros((batch, 1, n)), corner)
-
-
-def row_vectors(system: System, at: Equations | None = None) -> Float[Array, "batch m nodes"]:
-    """C = (kappa B; mu0'), nothing in the common mode; of typed neurons (Y; mu0') at a state."""
-    bulk, mean = system.bulk, system.mean
-    xp, nodes = library_of(bulk.basis).xp, mean.mean.shape[-1]
-
-    def wide(vectors: Float[Array, "batch m K"]) -> Float[Array, "batch m nodes"]:
-        return xp.pad(vectors, ((0, 0), (0, 0), (0, nodes - vectors.shape[-1])))
-
-    if mean.types is None or at is None:
-        vectors = wide(bulk.basis * mean.kappa)
-    else:
-        vectors = type_vectors(bulk, mean, at.pencil.theta)
-    if mean.linear_chaos is None:
-        return vectors
-    return xp.concatenate([vectors, wide(mean.by_variance)], 1)
-
-
-def smoother(
-    fit: Projection, nodes: int
-) -> tuple[Float[Array, "batch K"], Float[Array, "batch K K"]]:
-    """H_kk and H_kl H_lk of H = (1 + Kmean S)^-1 Kmean.
-
-    From sqrt S H sqrt S = 1 - (1 + sqrt S Kmean sqrt S)^-1.
-    """
-    lib = library_of(fit.root)
-    xp = lib.xp
-    (batch, size), total = fit.root.shape, fit.system.shape[-1]
-    right = xp.broadcast_to(np.eye(total)[:, :size], (batch, total, size))
-    inner = lib.linalg.solve(fit.system, right)[:, :size]
-    matrix = (np.eye(size) - inner) / (fit.root[:, :, None] * fit.root[:, None, :])
-    squares = matrix * flip(matrix)
-    sets = size // nodes
-    diagonal = xp.einsum("bkk->bk", matrix).reshape(-1, sets, nodes).sum(1)
-    return diagonal, squares.reshape(-1, sets, nodes, sets, nodes).sum((1, 3))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from firststep.numerics.batches import joined, take
 from firststep.numerics.library import library_of
 from firststep.numerics.linear_algebra import Factors, block_matrix, solve_linear
 from firststep.theory.one_step.level_response import LARGE, Changes, respond_on_levels
@@ -28,6 +29,10 @@ from firststep.theory.one_step.triangles import pair_places
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
+
+
+# Numbers of an array of label nodes, readout values and pencil: half a megabyte.
+_AT_ONCE = 60_000
 
 
 class Chord(NamedTuple):
@@ -78,7 +83,19 @@ class _ByTheta(NamedTuple):
 
 
 def respond(bulk: Bulk, state: State, at: Equations) -> Response:
-    """The response at a state; ``at`` are the equations there."""
+    """The response at a state; ``at`` are the equations there. In NumPy a few problems at a time:
+    arrays that leave the cache cost more than the work on them.
+    """
+    if library_of(state.energy).is_numpy:
+        size, numbers = state.energy.shape[0], bulk.labels.shape[1] * state.resolvent.shape[-1]
+        some = max(1, _AT_ONCE // (numbers * state.energy.shape[1]))
+        if size > some:
+            pieces = [slice(i, i + some) for i in range(0, size, some)]
+            return joined([_respond(*take((bulk, state, at), each)) for each in pieces])
+    return _respond(bulk, state, at)
+
+
+def _respond(bulk: Bulk, state: State, at: Equations) -> Response:
     if bulk.levels is not None:
         return _in_a_medium(state, at, respond_on_levels(bulk, state, at))
     xp = library_of(state.energy).xp
@@ -161,8 +178,7 @@ def _response(
 
 
 def _by_theta(bulk: Bulk, state: State, at: Equations) -> _ByTheta:
-    xp = library_of(state.energy).xp
-    chi, alpha0 = bulk.jitter, bulk.alpha0[:, None, None]
+    chi = bulk.jitter
     weights, labels, u = bulk.label_weights[:, 0], bulk.labels, bulk.coordinates
     pencil, image, source, delta = at.pencil, at.image.z, at.image.source, at.image.delta
     n, r = image.shape[-1], u.shape[-1]
@@ -173,8 +189,8 @@ def _by_theta(bulk: Bulk, state: State, at: Equations) -> _ByTheta:
     pairs = pairs.swapaxes(2, 3).reshape(-1, r * r, r * r)
     squared = (u[:, :, :, None] * u[:, :, None, :]).reshape(*u.shape[:2], r * r)
     to_energy = -chi[:, :, None] * chi[:, None, :] * (squared @ pairs @ flip(squared))
-    by_value = (delta @ flip(pencil.padded)[:, None]).swapaxes(1, 3)  # Delta_l b_p, (., P, n, J)
-    through = (by_value * quadratic[:, None, None, :]) @ flip(by_value)
+    by_value = on_labels(pencil.padded, delta)  # Delta_l b_p
+    through = flip(by_value * quadratic[:, None, :, None]) @ by_value
     phi = pencil.framed(image)
     lift = phi[:, None] @ source  # Phi Q_l
     end = image[:, None] @ pencil.ends[..., None]
@@ -187,11 +203,19 @@ def _by_theta(bulk: Bulk, state: State, at: Equations) -> _ByTheta:
     half = s[:, :, :, None] * low[:, :, None, :]
     flat_g = -(half + flip(half)).reshape(*half.shape[:2], n * n)  # dg/dTheta_p at fixed Z
     to_energy = to_energy + chi[:, :, None] * (through.reshape(flat_g.shape) @ flip(flat_g))
-    one = lift @ flip(s)[:, None] * (weights[:, :, None, None] / alpha0[:, None])
-    two = lift @ flip(low)[:, None]  # (., J, n, P)
-    product = one.swapaxes(1, 3) @ xp.transpose(two, (0, 3, 1, 2))
+    each = weights / bulk.alpha0[:, None]
+    product = flip(on_labels(s, lift) * each[:, None, :, None]) @ on_labels(low, lift)
     to_resolvent = to_resolvent - product - flip(product)
     return _ByTheta(to_energy, to_resolvent, through, lift @ pencil.frame[:, None])
+
+
+def on_labels(
+    vectors: Float[Array, "batch P n"], matrices: Float[Array, "batch J m n"]
+) -> Float[Array, "batch P J m"]:
+    """X_l v_p: one product of matrices."""
+    (batch, count, n), (labels, m) = vectors.shape, matrices.shape[1:3]
+    columns = matrices.reshape(batch, labels * m, n)
+    return (vectors @ flip(columns)).reshape(batch, count, labels, m)
 
 
 def _by_resolvent(bulk: Bulk, lifted: Float[Array, "batch J n n"]) -> Float[Array, "batch n2 n2"]:

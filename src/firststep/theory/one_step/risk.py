@@ -56,10 +56,9 @@ import numpy as np
 
 from firststep.numerics.library import library_of
 from firststep.theory.one_step.level_kicks import LevelKicks, on_levels
-from firststep.theory.one_step.mean import (
-    Forms,
+from firststep.theory.one_step.mean import Forms, forms
+from firststep.theory.one_step.projection import (
     coherent_energy,
-    forms,
     projection,
     readout_share,
     row_vectors,
@@ -123,9 +122,8 @@ def outcome(system: System, state: State, shrunk: Float[Array, "batch K"]) -> Ou
     across = _projected(bulk.basis, shrunk, h1)
     offset = apply(flip(rows), apply(solved.shapes.cross, across))
     size, nodes = h0.shape[-1], fit.root.shape[-1]
-    wanted = xp.pad(h0, ((0, 0), (0, nodes - size)))
-    right = xp.pad(fit.root * (wanted - offset), ((0, 0), (0, fit.system.shape[-1] - nodes)))
-    nu = solve_each(fit.system, right)[:, :nodes]
+    wanted = xp.pad(h0, ((0, 0), (0, nodes - size))) if nodes > size else h0
+    nu, _ = fit.solve(fit.root * (wanted - offset))
     fitted = wanted - nu / fit.root
     m = fitted[:, :size]
     # What the common mode adds to the error.
@@ -212,7 +210,7 @@ def _frozen_gradient(solved: Solved, sources: _Sources) -> Float[Array, "batch Y
     n, r = state.resolvent.shape[-1], system.bulk.basis.shape[1]
     by_theta, by_z, by_norms, by_inverse = _pull(solved, sources)
     for fluctuation in mean.fluctuations:
-        by_theta = by_theta + apply(fluctuation, sources.g) ** 2
+        by_theta = by_theta + apply(fluctuation, sources.g[:, : fluctuation.shape[-1]]) ** 2
     by_diagonal = xp.zeros_like(at.pencil.theta)
     if mean.dimension is not None:
         coherent, by_diagonal = _by_coherent(system, state, sources.g)

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.losses import loss_of
-from firststep.numerics.batches import each, pick, take
+from firststep.numerics.batches import each, joined, take
 from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
 from firststep.theory.binary import BinaryLabels
 from firststep.theory.channel import Channel, Output, RealLabels
 from firststep.theory.loss_fixed_point import ACCEPTED as ENOUGH
 from firststep.theory.loss_report import Report, on_a_line
-from firststep.theory.one_step.fit import ACCEPTED, Iterate, Solution, from_above
-from firststep.theory.one_step.fit import solve as solve_fit
+from firststep.theory.one_step.fit import ACCEPTED, Iterate, Solution
 from firststep.theory.one_step.model_error import (
     Doubts,
     ModelError,
@@ -37,9 +36,9 @@ from firststep.theory.one_step.model_error import (
 from firststep.theory.one_step.moments import Conditional, assemble
 from firststep.theory.one_step.nodes import FINEST, GAUSSIAN, Resolution, Rules, choose, rules_for
 from firststep.theory.one_step.question import Model, Numbers
-from firststep.theory.one_step.resolvent import first_resolvent, overlaps_of
 from firststep.theory.one_step.risk import Outcome, outcome
-from firststep.theory.one_step.system import State, System, Target, apply
+from firststep.theory.one_step.starts import Ladder, lower, raised, restrict, thinned
+from firststep.theory.one_step.system import System, Target
 from firststep.theory.teacher import TermSum
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ RESOLVED = 1e-6  # and the largest we accept
 RESOLVED_LOSS = 1e-3  # the same with another loss, where the numbers are losses and error rates
 REACH = 6.4  # of kappa in error rates: beyond, the tails of the variance are rounding
 SQUARE = loss_of("square")
-ROUGH = 1e-9  # residual of the coarse solution: its risk need not be better than RESOLVED
 # Of v, in units of E (g/s)^2 (the square loss: of the error): it is what is left of such terms, and
 # next to nothing at enormous ridges. Found beside the limits of error rates; at most twice that.
 ROUNDING = 5e-16
@@ -262,24 +260,43 @@ def _solve_batch(batch: Batch) -> list[Point]:
     with np.errstate(all="ignore"):
         given = Conditional.shared(model, rules, numbers)
         fine = assemble(model, rules, numbers, given, cut=resolution.rank_cut)
-        if rules.kind == GAUSSIAN:  # the coarse nodes have a basis of their own
+        if rules.kind == GAUSSIAN:  # fewer nodes have a basis of their own
             few, some = thinned(less_detailed, given)
             coarse = assemble(model, few, numbers, some, cut=10 * resolution.rank_cut)
+            ladder = Ladder(fine, coarse)
         else:
-            coarse = restrict(fine, less_detailed)
+            ladder = Ladder(fine, restrict(fine, less_detailed))
         is_estimated = numbers.dimension is not None and not model.is_isotropic
         step = of_the_step(model, rules, numbers, given) if is_estimated else None
+    low = _lower(ladder)
     return [
         point
         for some in _cached_parts(fine)
         for point in _solve_part(
             batch._replace(numbers=take(numbers, some)),
             rules,
-            fine.part(some),
-            coarse.part(some),
-            take(step, some),
+            low=take(low, some),
+            ladder=ladder.part(some),
+            step=take(step, some),
         )
     ]
+
+
+class _Low(NamedTuple):
+    """What comes of coarse nodes."""
+
+    solution: Solution
+    test_error: Float[Array, " batch"]
+
+
+def _lower(ladder: Ladder) -> _Low:
+    """In parts of their own: they are larger than those of fine nodes."""
+    found = []
+    for some in _cached_parts(ladder.coarse):
+        part = ladder.part(some)
+        solution = lower(part)
+        found.append(_Low(solution, _outcome(part.coarse, solution).test_error))
+    return joined(found)
 
 
 def _cached_parts(system: System) -> list[slice]:
@@ -290,17 +307,14 @@ def _cached_parts(system: System) -> list[slice]:
 
 
 def _solve_part(
-    batch: Batch, rules: Rules, fine: System, coarse: System, step: StepDoubts | None
+    batch: Batch, rules: Rules, *, low: _Low, ladder: Ladder, step: StepDoubts | None
 ) -> list[Point]:
-    """Problems on fine and on coarse nodes."""
-    rough = solve_fit(coarse, from_above(coarse), ROUGH)
-    solution = solve_fit(fine, prolong(fine, rough, coarse.omega))
-    lost = ~solution.is_good
-    if np.any(lost):  # the coarse nodes led astray: begin again on the fine ones
-        solution = pick(lost, solve_fit(fine, from_above(fine)), solution)
-    errors = [_outcome(fine, solution), _outcome(coarse, rough)]
+    """Problems on fine nodes, beside what the coarse ones gave."""
+    fine, rough = ladder.fine, low.solution
+    solution = raised(ladder, rough)
+    errors = _outcome(fine, solution)
     noise = batch.numbers.noise
-    risk, rough_risk = (each.test_error - noise**2 for each in errors)
+    risk, rough_risk = errors.test_error - noise**2, low.test_error - noise**2
     size = np.maximum(np.abs(risk), 1e-300)
     gap = np.minimum(np.nan_to_num(np.abs(risk - rough_risk) / size, nan=1.0), 1.0)
     error = size * np.maximum(gap**_POWER, _floor(rules))
@@ -308,11 +322,11 @@ def _solve_part(
     doubts = None
     if step is not None:
         with np.errstate(all="ignore"):
-            scatter = Scatter.of(errors[0], fine.omega)
+            scatter = Scatter.of(errors, fine.omega)
             iterate = Iterate(solution.state, solution.shrunk)
             doubts = doubts_of(fine, iterate, scatter, step, noise**2)
     places = zip(range(fine.size), risk, error, strict=True)
-    points = [_point(batch.resolution, fine, solution, errors[0], one) for one in places]
+    points = [_point(batch.resolution, fine, solution, errors, one) for one in places]
     for i, point in enumerate(points):
         gamma, rho = float(fine.mean.alignment[i]), float(fine.mean.misalignment[i])
         channel: Channel | AcrossTerms
@@ -378,78 +392,3 @@ def _point(
         error=errors.error[i],
         target=take(system.mean.target, i),
     )
-
-
-# Between coarse and fine nodes --------------------------------------------------------------------
-
-
-def thinned(rules: Rules, given: Conditional) -> tuple[Rules, Conditional]:
-    """Every second kappa and every second readout value."""
-    omega, masses = rules.omega[::2], rules.masses[:, ::2]
-    few = rules._replace(
-        kappa=rules.kappa[::2],
-        omega=omega / omega.sum(),
-        readout=rules.readout[:, ::2],
-        masses=masses / masses.sum(-1, keepdims=True),
-    )
-    shared = ("direction", "vector_products", "own_shift")
-    own = {name: v[:, ::2] for name, v in given.law._asdict().items() if name not in shared}
-    student = each(lambda array: array[:, ::2, ::2], given.student)
-    target = each(lambda array: array[..., ::2], given.target)
-    return few, Conditional(given.law._replace(**own), student, target)
-
-
-def restrict(system: System, rules: Rules) -> System:
-    """The same functions and basis on every second kappa, with the labels of ``rules``."""
-    bulk, mean = system.bulk, system.mean
-    omega = rules.omega[::2] / rules.omega[::2].sum()
-
-    def half(x: Float[Array, "*shape K"]) -> Float[Array, "*shape half"]:
-        return x[..., ::2]
-
-    def halves(x: Float[Array, "*shape nodes"]) -> Float[Array, "*shape fewer"]:
-        """Also where a second set of nodes follows the first."""
-        sets = x.reshape(*x.shape[:-1], -1, mean.kappa.size)[..., ::2]
-        return sets.reshape(*x.shape[:-1], -1)
-
-    return system._replace(
-        bulk=bulk._replace(
-            basis=half(bulk.basis),
-            scatter=half(bulk.scatter),
-            labels=rules.labels,
-            label_weights=rules.label_weights,
-            amplitudes=rules.amplitudes,
-        ),
-        mean=mean._replace(
-            mean=halves(mean.mean),
-            by_variance=half(mean.by_variance),
-            fluctuations=each(halves, mean.fluctuations),
-            kappa=half(mean.kappa),
-            free=None if mean.free is None else mean.free[:, ::2],
-            target=each(half, mean.target),
-        ),
-        overlap_map=half(system.overlap_map),
-        omega=omega,
-    )
-
-
-def prolong(fine: System, solution: Solution, omega: Float[Array, " half"]) -> Iterate:
-    """The coarse solution on the fine nodes: log S/omega and log E interpolated, Z if it fits."""
-    with np.errstate(all="ignore"):
-        shrunk = np.exp(between(np.log(solution.shrunk / omega))) * fine.omega
-        matrix, diagonal = overlaps_of(fine, apply(fine.overlap_map, shrunk))
-        energy, resolvent = solution.state.energy, solution.state.resolvent
-        if energy.shape[-1] != fine.variance.shape[-1]:
-            energy = np.exp(between(np.log(energy)))
-            resolvent = first_resolvent(fine.bulk, matrix, energy)
-    return Iterate(State(matrix, diagonal, energy, resolvent), shrunk)
-
-
-def between(values: Float[Array, "batch half"]) -> Float[Array, "batch K"]:
-    """Values on nodes and, by cubic interpolation, halfway between them."""
-    full = np.empty((values.shape[0], 2 * values.shape[1] - 1))
-    full[:, ::2] = values
-    full[:, 1::2] = (values[:, :-1] + values[:, 1:]) / 2
-    inner = 9 * (values[:, 1:-2] + values[:, 2:-1]) - values[:, :-3] - values[:, 3:]
-    full[:, 3:-3:2] = inner / 16
-    return full

@@ -78,7 +78,7 @@ class Mean(NamedTuple):
 
     mean: Float[Array, "batch P nodes"]  # mu0 on K nodes, or on 2 K: "common mode" of ``mean``
     by_variance: Float[Array, "batch P K"]  # mu0' = d mu0/dc
-    fluctuations: tuple[Float[Array, "batch P nodes"], ...]  # psi^q
+    fluctuations: tuple[Float[Array, "batch P nodes"], ...]  # psi^q; on K nodes, if only there
     kappa: Float[Array, " K"]
     target: Target
     length: Float[Array, " batch"]  # of v, at finite d with the own output's part: |v|

@@ -36,7 +36,8 @@ import scipy  # whose parts load when they are used: interpolate and optimize ta
 
 from firststep.errors import NotConverged
 from firststep.numerics.batches import joined, take
-from firststep.theory.one_step.mean import forms, row_vectors
+from firststep.theory.one_step.mean import forms
+from firststep.theory.one_step.projection import row_vectors
 from firststep.theory.one_step.resolvent import equations, start
 from firststep.theory.one_step.system import State, flip
 from firststep.theory.spectrum.resolvent import CONVERGED, TRUSTED, Ensemble, Track, Turned, polish
@@ -187,7 +188,9 @@ def _mean_part(made: Ensemble, state: State, shrunk: Float[Array, "z K"]) -> _Me
     root, d = np.sqrt(bulk.neurons), mean.dimension[:, None, None]
     coherent = d * root[:, :, None] * np.linalg.inv(energy) * root[:, None, :]
     blocks = [coherent, *(theta[:, :, None] * one for _ in mean.fluctuations), shapes.rows]
-    vectors = np.concatenate([mean.mean, *mean.fluctuations, row_vectors(system)], 1)
+    nodes = mean.mean.shape[-1]
+    psi = [np.pad(f, ((0, 0), (0, 0), (0, nodes - f.shape[-1]))) for f in mean.fluctuations]
+    vectors = np.concatenate([mean.mean, *psi, row_vectors(system)], 1)
     sizes = np.cumsum([0, *(block.shape[-1] for block in blocks)])
     kernel = np.zeros((len(energy), sizes[-1], sizes[-1]))
     for block, first, last in zip(blocks, sizes, sizes[1:], strict=False):
