@@ -294,9 +294,9 @@ def test_losses_and_labels_have_flags(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_missing_flags_are_all_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "--alpha", "3"]) == 2
+    assert run(["simulate", "--teacher", "sin"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[1] for line in lines] == ["student", "teacher", "beta"]
+    assert [line.split()[1] for line in lines] == ["student", "alpha", "beta"]
 
 
 def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
