@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
 
-# Numbers of an array of label nodes, readout values and pencil: half a megabyte.
-_AT_ONCE = 60_000
+# Numbers of an array of label nodes, readout values and pencil: 2 MB.
+_AT_ONCE = 250_000
 
 
 class Chord(NamedTuple):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.losses import loss_of
-from firststep.numerics.batches import each, joined, take
+from firststep.numerics.batches import each, take
 from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
 from firststep.theory.binary import BinaryLabels
@@ -268,35 +268,16 @@ def _solve_batch(batch: Batch) -> list[Point]:
             ladder = Ladder(fine, restrict(fine, less_detailed))
         is_estimated = numbers.dimension is not None and not model.is_isotropic
         step = of_the_step(model, rules, numbers, given) if is_estimated else None
-    low = _lower(ladder)
     return [
         point
         for some in _cached_parts(fine)
         for point in _solve_part(
             batch._replace(numbers=take(numbers, some)),
             rules,
-            low=take(low, some),
             ladder=ladder.part(some),
             step=take(step, some),
         )
     ]
-
-
-class _Low(NamedTuple):
-    """What comes of coarse nodes."""
-
-    solution: Solution
-    test_error: Float[Array, " batch"]
-
-
-def _lower(ladder: Ladder) -> _Low:
-    """In parts of their own: they are larger than those of fine nodes."""
-    found = []
-    for some in _cached_parts(ladder.coarse):
-        part = ladder.part(some)
-        solution = lower(part)
-        found.append(_Low(solution, _outcome(part.coarse, solution).test_error))
-    return joined(found)
 
 
 def _cached_parts(system: System) -> list[slice]:
@@ -307,14 +288,15 @@ def _cached_parts(system: System) -> list[slice]:
 
 
 def _solve_part(
-    batch: Batch, rules: Rules, *, low: _Low, ladder: Ladder, step: StepDoubts | None
+    batch: Batch, rules: Rules, *, ladder: Ladder, step: StepDoubts | None
 ) -> list[Point]:
-    """Problems on fine nodes, beside what the coarse ones gave."""
-    fine, rough = ladder.fine, low.solution
+    """Problems on fine and on coarse nodes."""
+    fine, rough = ladder.fine, lower(ladder)
     solution = raised(ladder, rough)
     errors = _outcome(fine, solution)
     noise = batch.numbers.noise
-    risk, rough_risk = errors.test_error - noise**2, low.test_error - noise**2
+    rough_error = _outcome(ladder.coarse, rough).test_error
+    risk, rough_risk = errors.test_error - noise**2, rough_error - noise**2
     size = np.maximum(np.abs(risk), 1e-300)
     gap = np.minimum(np.nan_to_num(np.abs(risk - rough_risk) / size, nan=1.0), 1.0)
     error = size * np.maximum(gap**_POWER, _floor(rules))

@@ -26,6 +26,7 @@ from firststep.theory.one_step.system import State, System, apply, flip
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
+SURE = 1e-11  # residual beyond which what rounding leaves may be seen in the risk
 ROUGH = 1e-9  # residual of the coarse solution: its risk need not be better than RESOLVED
 
 
@@ -46,13 +47,13 @@ def lower(ladder: Ladder) -> Solution:
 
 
 def raised(ladder: Ladder, low: Solution) -> Solution:
-    """The solution on fine nodes. What the tolerance is not reached for from the coarse solution as
-    it is, is solved in the safest way: with Z begun anew.
+    """The solution on fine nodes. What does not come to an end from the coarse solution as it is,
+    is solved in the safest way: with Z begun anew.
     """
     found = _carried(ladder.fine, ladder.coarse, low, TOLERANCE)
     if found is None:
         return _safely(ladder, low)
-    hard = ~(found.residual < TOLERANCE)
+    hard = ~(found.residual < SURE)
     if np.any(hard):
         put(found, hard, _safely(ladder.part(hard), take(low, hard)))
     return found
