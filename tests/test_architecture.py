@@ -53,7 +53,7 @@ ROOMS: dict[str, list[set[str]]] = {
     ],
     "inputs": [{"files", "law"}, {"data", "laws", "overlaps"}, {"structured"}, {"texts"}],
     "numerics": [
-        {"in_parts", "threads", "devices", "sample_covariance"},
+        {"in_parts", "threads", "devices", "pages", "sample_covariance"},
         {"library"},
         {"batches", "linear_algebra", "quadrature", "special"},
         {"newton", "neuron_moments", "crossings", "chebyshev", "hinge"},

@@ -17,6 +17,7 @@ import numpy as np
 
 from firststep.losses import loss_of
 from firststep.numerics.batches import each, take
+from firststep.numerics.pages import keep_pages
 from firststep.numerics.threads import one_thread
 from firststep.readouts import ReadoutLaw
 from firststep.theory.binary import BinaryLabels
@@ -206,6 +207,7 @@ class Batch(NamedTuple):
 @one_thread
 def solve(model: Model, readout: ReadoutLaw, numbers: Numbers) -> list[Point]:
     """One Point per problem, in order. Problems with the same resolution are solved together."""
+    keep_pages()
     aim = KINKED_AIM if model.student.kinks or model.target.kinks else AIM
     resolutions = choose(model, readout, numbers)
     points: list[Point | None] = [None] * len(resolutions)
