@@ -19,6 +19,7 @@ RUNS = (
     ["workers.py"],
     ["memory.py"],
     ["theory_speed.py"],
+    ["theory_curves.py"],
     ["theory_terms.py"],
     ["structured.py"],
     ["sweep_machinery.py"],
