@@ -69,7 +69,7 @@ notebooks: $(READY)
 lock:
 	uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes --no-header --no-annotate pyproject.toml -o requirements.lock
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml src/firststep_command.py
 	@test -n "$(PYTHON)" || { echo "firststep needs Python 3.11 or newer; none was found (set PYTHON=...)"; exit 1; }
 	@echo "setting up .venv with $$($(PYTHON) --version) (once, a minute or two)"
 	@$(PYTHON) -m venv .venv || { echo "python -m venv failed: on Debian and Ubuntu install the python3-venv package"; exit 1; }

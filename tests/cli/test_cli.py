@@ -362,6 +362,30 @@ def test_ctrl_c_while_it_loads_is_quiet(seconds: float) -> None:
         assert "Traceback" not in err
 
 
+def test_ctrl_c_while_it_loads_cannot_be_lost() -> None:
+    """Something that is imported catches every exception just then."""
+    program = """
+import os, signal, sys
+import firststep_command
+
+class Catches:
+    def find_spec(self, name, *rest):
+        if name == "firststep.cli":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(1000):
+                    pass
+            except BaseException:
+                pass
+
+sys.meta_path.insert(0, Catches())
+sys.argv = ["firststep", "models"]
+firststep_command.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
 def test_a_killed_worker_loses_nothing() -> None:
     size = ["--dimension", "100", "--replicates", "100000", "--workers", "2"]
     with started([*COMMAND, "simulate", *BASE, *size]) as process:
