@@ -27,7 +27,12 @@ SMALLEST_GAP = 1e-9  # 1 - h below this is rounding
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The eigendecomposition of centred features, and what it says for any penalty."""
+    """The eigendecomposition of centred features, and what it says for any penalty.
+
+    Of more columns than rows it is that of f f^T across the constant, which is left out exactly: the
+    free constant fits it, and to take its 1/n off afterwards would leave rounding where gaps are
+    small.
+    """
 
     features: Float[Array, "n N"]
     target: Float[Array, " n"]
@@ -37,10 +42,16 @@ class Spectrum:
     @classmethod
     def of(cls, features: Float[Array, "n N"], target: Float[Array, " n"]) -> Self:
         f, y = features - features.mean(axis=0), target - target.mean()
-        gram = f.T @ f if len(f) > f.shape[1] else f @ f.T
-        values, vectors = scipy.linalg.eigh(gram, driver="evd", check_finite=False)
-        if not values[-1] > 0:
+        is_tall = len(f) > f.shape[1]
+        gram = f.T @ f if is_tall else f @ f.T
+        size = float(np.linalg.norm(gram))  # no eigenvalue is larger
+        if not size > 0:
             raise NotConverged("the features do not vary")
+        if not is_tall:  # the constant, of no variance here, goes to the top, where it is alone
+            gram = gram + 2 * size / len(f)
+        values, vectors = scipy.linalg.eigh(gram, driver="evd", check_finite=False)
+        if not is_tall:
+            values, vectors = values[:-1], vectors[:, :-1]
         return cls(f, y, np.maximum(values, 0.0), vectors)
 
     @property
@@ -51,17 +62,16 @@ class Spectrum:
         self, penalties: Float[Array, " p"]
     ) -> tuple[Float[Array, "n p"], Float[Array, "n p"]]:
         """Residuals, and 1 - h; their ratio is the error when the row is left out."""
-        n = len(self.target)
         if self.is_tall:
+            n = len(self.target)
             rotated = self.features @ self.vectors
             inverse = 1 / (self.values[:, None] + penalties)
             right = self.vectors.T @ (self.features.T @ self.target)
             fitted = rotated @ (inverse * right[:, None])
             return self.target[:, None] - fitted, 1 - 1 / n - rotated**2 @ inverse
         shrunk = penalties / (self.values[:, None] + penalties)
-        # one eigenvector is the constant, which the free constant fits
         residual = self.vectors @ (shrunk * (self.vectors.T @ self.target)[:, None])
-        return residual, self.vectors**2 @ shrunk - 1 / n
+        return residual, self.vectors**2 @ shrunk
 
     def solution(self, penalty: float) -> Float[Array, " N"]:
         """b of f b."""

@@ -387,8 +387,9 @@ class Conditional(Network):
 
     @classmethod
     def extra_memory(cls, design: Design) -> int:
-        # two copies of the weights on the host, and up to a thousand numbers a neuron in the table
-        return 2 * design.sizes.dimension * design.sizes.width + 1000 * design.sizes.width
+        # three copies of the weights on the host while the table is made, of up to a thousand
+        # numbers a neuron
+        return 3 * design.sizes.dimension * design.sizes.width + 1000 * design.sizes.width
 
 
 @MODELS.add
