@@ -29,9 +29,9 @@ SMALLEST_GAP = 1e-9  # 1 - h below this is rounding
 class Spectrum:
     """The eigendecomposition of centred features, and what it says for any penalty.
 
-    Of more columns than rows it is that of f f^T across the constant, which is left out exactly: the
-    free constant fits it, and to take its 1/n off afterwards would leave rounding where gaps are
-    small.
+    Of more columns than rows it is that of f f^T across the constant, which is left out exactly:
+    the free constant fits it, and to take its 1/n off afterwards would leave rounding where gaps
+    are small.
     """
 
     features: Float[Array, "n N"]
