@@ -1,5 +1,5 @@
 # make demo: set up and draw the main figure.   make check: lint, types, the fast core of the tests (a minute).
-# make test: lint, types, tests (seven minutes on two cores).   Needs only Python 3.11+, make and git.
+# make test: lint, types, tests (eight to nine minutes on two cores).   Needs only Python 3.11+, make and git.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
