@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from classifiers import band, largest, logistic, one_sign
 from estimators import WIDTH, Array, Sample, drawn, shipped, spread, table
 from firststep import OneStepClassifier
-from redraws import BANDWIDTHS, FIRST_SEED, HELD, ITERATIONS, RIDGES, clusters, directions
+from redraws import BANDWIDTHS, FIRST_SEED, HELD, RIDGES, clusters, directions, xrfm_model
 
 try:
     import torch
@@ -199,24 +199,12 @@ class XrfmClasses:
         indicators, best = np.eye(len(self.classes_))[parts[3]], np.inf
         for bandwidth in BANDWIDTHS:
             for ridge in RIDGES:
-                model = self._model(bandwidth, ridge)
+                model = xrfm_model(bandwidth, ridge, self.seed, metric="brier")
                 model.fit(fitted, wanted, held, truth)
                 apart = np.asarray(model.predict_proba(held)) - indicators
                 if (error := float((apart**2).sum(axis=1).mean())) < best:
                     best, self.model = error, model
         return self
-
-    def _model(self, bandwidth: float, ridge: float) -> Any:
-        kernel = dict(kernel="l2", bandwidth=bandwidth, exponent=1.0, diag=False)
-        fit = dict(reg=ridge, iters=ITERATIONS, verbose=False, early_stop_rfm=True)
-        return xRFM(
-            rfm_params={"model": {**kernel, "bandwidth_mode": "constant"}, "fit": fit},
-            device=torch.device("cpu"),
-            tuning_metric="brier",
-            n_threads=1,
-            verbose=False,
-            random_state=self.seed,
-        )
 
     def predict_proba(self, x: Array) -> Array:
         mean, scale = self.units

@@ -121,6 +121,20 @@ FIRST_SEED = 1000  # of these; the nine have seeds from 0
 # Methods ------------------------------------------------------------------------------------------
 
 
+def xrfm_model(bandwidth: float, ridge: float, seed: int, *, metric: str) -> Any:
+    """xRFM with one choice."""
+    kernel = dict(kernel="l2", bandwidth=bandwidth, exponent=1.0, diag=False)
+    fit = dict(reg=ridge, iters=ITERATIONS, verbose=False, early_stop_rfm=True)
+    return xRFM(
+        rfm_params={"model": {**kernel, "bandwidth_mode": "constant"}, "fit": fit},
+        device=torch.device("cpu"),
+        tuning_metric=metric,
+        n_threads=1,
+        verbose=False,
+        random_state=seed,
+    )
+
+
 class Xrfm:
     """xRFM, bandwidth and ridge by a fifth of the rows held out, which also stop its iterations."""
 
@@ -140,24 +154,12 @@ class Xrfm:
         best = np.inf
         for bandwidth in BANDWIDTHS:
             for ridge in RIDGES:
-                model = self._model(bandwidth, ridge)
+                model = xrfm_model(bandwidth, ridge, self.seed, metric="mse")
                 model.fit(fitted, wanted, held, truth)
                 apart = np.asarray(model.predict(held)).ravel() - truth.numpy().ravel()
                 if (error := float((apart**2).mean())) < best:
                     best, self.model = error, model
         return self
-
-    def _model(self, bandwidth: float, ridge: float) -> Any:
-        kernel = dict(kernel="l2", bandwidth=bandwidth, exponent=1.0, diag=False)
-        fit = dict(reg=ridge, iters=ITERATIONS, verbose=False, early_stop_rfm=True)
-        return xRFM(
-            rfm_params={"model": {**kernel, "bandwidth_mode": "constant"}, "fit": fit},
-            device=torch.device("cpu"),
-            tuning_metric="mse",
-            n_threads=1,
-            verbose=False,
-            random_state=self.seed,
-        )
 
     def predict(self, x: Array) -> Array:
         mean, scale, offset, size = self.units

@@ -13,7 +13,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from firststep import Problem, predict
+from structured import seconds
 
 POINTS = 60
 AXES = {
@@ -56,13 +56,7 @@ FIRST = (
 
 def least(run: Callable[[], Any], times: int) -> float:
     """Milliseconds of processor time, the least of some repeats after one that warms up."""
-    run()
-    found = []
-    for _ in range(times):
-        begin = time.process_time()
-        run()
-        found.append(time.process_time() - begin)
-    return 1e3 * min(found)
+    return 1e3 * seconds(run, times)
 
 
 def reference() -> float:

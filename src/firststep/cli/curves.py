@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from firststep.cli.flags import Options, ProblemFlags
-from firststep.cli.output import complain, show, tell_files
+from firststep.cli.output import complain, show_and_draw
 from firststep.curves import Curves, Question, along_ridges, asked
 from firststep.errors import InvalidParameter
 from firststep.figures import curves as drawing
@@ -82,11 +82,7 @@ def command(verb: str, problem: ProblemFlags, options: Mapping[str, Any]) -> str
 
 def show_curves(found: Curves, out: Path | None, json: bool, made_by: str) -> int:
     """The table, the picture and the exit code."""
-    show(found, json)
-    if out is not None:
-        written = drawing.write(found, out, made_by)
-        if not json:
-            tell_files(written)
+    show_and_draw(found, json, out, lambda path: drawing.write(found, path, made_by))
     if all(point.status in ("", "converged") for point in found.points):
         return 0
     complain("some points could not be solved: their status says why, and they have no number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from cyclopts import Parameter
 
 import firststep
 from firststep.cli.flags import Json, several, switch
-from firststep.cli.output import Bar, show, tell_files
+from firststep.cli.output import Bar, show_and_draw
 from firststep.figures import inspected as drawing
 
 
@@ -50,9 +51,5 @@ def inspect(
         drawing.prepare(out)
     with Bar(json, "inspect") as bar:
         found = firststep.inspect(weights, before, layer=layer, flatten=flatten, progress=bar)
-    show(found, json)
-    if out is not None:
-        written = drawing.write(found, out)
-        if not json:
-            tell_files(written)
+    show_and_draw(found, json, out, partial(drawing.write, found))
     return 0

@@ -41,6 +41,18 @@ def complain(message: str) -> None:
         print(f"error: {line}", file=sys.stderr)
 
 
+def show_and_draw(
+    result: Result, as_json: bool, out: Path | None, write: Callable[[Path], Iterable[Path]]
+) -> None:
+    """Print a result and, where a picture is asked for, write it and say what was written."""
+    show(result, as_json)
+    if out is None:
+        return
+    written = write(out)
+    if not as_json:
+        tell_files(written)
+
+
 def tell_files(written: Iterable[Path]) -> None:
     print("wrote " + " and ".join(map(os.fspath, written)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from cyclopts import Parameter
 
 import firststep
 from firststep.cli.flags import NO_PROBLEM, Bulk, Json, ProblemFlags, Seed, number
-from firststep.cli.output import Bar, show, tell_files
+from firststep.cli.output import Bar, show_and_draw
 from firststep.figures import spectra as drawing
 from firststep.theory.spectrum.resolvent import MATRICES
 
@@ -40,9 +41,5 @@ def spectrum(
         found = firststep.spectrum(
             question, of, replicates=replicates, seed=seed, bulk=bulk, progress=bar
         )
-    show(found, json)
-    if out is not None:
-        written = drawing.write(found, out)
-        if not json:
-            tell_files(written)
+    show_and_draw(found, json, out, partial(drawing.write, found))
     return 0

@@ -23,11 +23,11 @@ from scipy.special import expit, log_softmax, softmax
 
 from firststep.errors import NotConverged
 from firststep.estimators.class_fits import ClassFit, Solved
+from firststep.estimators.weighted_ridge import FLOOR
 
 if TYPE_CHECKING:
     from firststep.typing import Array, Float
 
-FLOOR = 1e-11  # of the mean squared length, as in ``weighted_ridge``
 STEPS = 100  # of Newton's method: 4 to 10 are usual
 PRODUCTS = 300  # with the Hessian, for one step
 CURVED = 1e-4  # least h: rows that are fitted perfectly have no curvature
