@@ -50,7 +50,7 @@ def raised(ladder: Ladder, low: Solution) -> Solution:
     """The solution on fine nodes. What does not come to an end from the coarse solution as it is,
     is solved in the safest way: with Z begun anew.
     """
-    found = _carried(ladder.fine, ladder.coarse, low, TOLERANCE)
+    found = _carried(ladder, low)
     if found is None:
         return _safely(ladder, low)
     hard = ~(found.residual < SURE)
@@ -59,10 +59,11 @@ def raised(ladder: Ladder, low: Solution) -> Solution:
     return found
 
 
-def _carried(fine: System, coarse: System, low: Solution, tolerance: float) -> Solution | None:
+def _carried(ladder: Ladder, low: Solution) -> Solution | None:
     """From a start that is thought near; None where its linear algebra breaks down."""
+    fine, coarse = ladder
     try:
-        return solve_fit(fine, prolong(fine, coarse, low), tolerance, is_near=True)
+        return solve_fit(fine, prolong(fine, coarse, low), is_near=True)
     except np.linalg.LinAlgError:
         return None
 
