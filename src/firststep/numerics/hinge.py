@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firststep.numerics.quadrature import ShiftedMoments
+from firststep.numerics.special import doubled_normal
 
 if TYPE_CHECKING:
     from firststep.numerics.quadrature import Function
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 # Distances from the bend at which a function has to be on its line: no period fits all of them.
 _PLACES = np.array([0.01, 0.37, 1.0, 1.7320508, 2.7182818, 5.1, 9.8696044, 31.006277, 130.7])
 _EQUAL = 1e-13  # relative
-_erfc = np.frompyfunc(math.erfc, 1, 1)  # of the C library: SciPy's takes long to load
 
 
 class Hinge(NamedTuple):
@@ -58,7 +58,7 @@ class Hinge(NamedTuple):
         shift, scale = np.broadcast_arrays(shift, scale)
         t = (shift - self.bend) / scale
         density = np.exp(-t * t / 2) / math.sqrt(2 * math.pi)
-        tail = _erfc(np.abs(t) / math.sqrt(2)).astype(float) / 2  # Phi(-|t|)
+        tail = doubled_normal(-np.abs(t)) / 2  # Phi(-|t|)
         share = np.where(t > 0, 1 - tail, tail)
         low = density - np.abs(t) * tail
         spread = (1 + t * t) * tail - np.abs(t) * density - low**2 - tail**2
