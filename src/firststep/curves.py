@@ -179,9 +179,6 @@ class Curves(Shown):
 
     @property
     def head(self) -> Sequence[str]:
-        return self._columns()
-
-    def _columns(self) -> list[str]:
         by = [self.question.by] if self.question.by else []
         words = [*by, self.question.axis]
         if self.has_theory:
@@ -211,36 +208,34 @@ class Curves(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Plain values fit for JSON."""
         question = self.question
-        names = ("theory", "model_error", "simulated", "standard_error")
-        table = {name: [plain(getattr(point, name)) for point in self.points] for name in names}
+        table = {
+            name: [plain(getattr(point, name)) for point in self.points] for name in self._told
+        }
         return {
             "problem": question.problem.to_dict(),
             "quantity": self.measure,
             "axis": question.axis,
             question.axis: [plain(point.value) for point in self.points],
             **({question.by: [plain(p.by) for p in self.points]} if question.by else {}),
-            **{name: values for name, values in table.items() if self._has(name)},
+            **table,
             "status": [point.status for point in self.points],
             "options": dict(self.options),
             "versions": versions(),
         }
 
-    def _has(self, name: str) -> bool:
-        return self.has_theory if name in ("theory", "model_error") else self.has_networks
+    @property
+    def _told(self) -> list[str]:
+        """The numbers of a point that there are."""
+        theory = ["theory", "model_error"] if self.has_theory else []
+        return theory + (["simulated", "standard_error"] if self.has_networks else [])
 
     def to_csv(self, path: Path) -> Path:
         """One row a point."""
-        names = [
-            name
-            for name in ("theory", "model_error", "simulated", "standard_error")
-            if self._has(name)
-        ]
         by = [self.question.by] if self.question.by else []
-
-        lines: list[list[object]] = [[*by, self.question.axis, *names, "status"]]
+        lines: list[list[object]] = [[*by, self.question.axis, *self._told, "status"]]
         for point in self.points:
             first = [point.by] if by else []
-            numbers = (getattr(point, name) for name in names)
+            numbers = (getattr(point, name) for name in self._told)
             lines.append([*first, point.value, *map(_cell, numbers), point.status])
         write_csv(path, lines)
         return path
